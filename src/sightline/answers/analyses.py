@@ -3,22 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from sightline.answers import labels, summary, units
-from sightline.answers.outline import (
-    BAD,
-    GOOD,
-    Bar,
-    Bars,
-    Charts,
-    Lines,
-    Link,
-    Outline,
-    Part,
-    Rows,
-    Said,
-    Section,
-    Step,
-    Steps,
-)
+from sightline.answers import outline as out
 from sightline.answers.profile import (
     BETTER,
     changed,
@@ -29,6 +14,7 @@ from sightline.answers.profile import (
     profile_outline,
     shares,
     short_answer,
+    timed,
 )
 from sightline.explanation.answer import Advice, Explanation
 from sightline.prediction.results import sensitivity_to_dict
@@ -48,14 +34,14 @@ Linking = Callable[[Advice], str]
 """Returns the address that shows a change; empty for one that no address shows."""
 
 
-def explained_outline(explanation: Explanation, *, link: Linking | None = None) -> Outline:
+def explained_outline(explanation: Explanation, *, link: Linking | None = None) -> out.Outline:
     """Return everything about an explanation; ``link`` gives the addresses of changes in place of their commands."""
     about = () if explanation.answer is None else labels.subtitle(explanation.answer.scenario)
     whole = whole_name(explanation)
     limited = ", ".join(f"{one.limit} {units.seconds(one.time_s)}" for one in explanation.limits)
     label = f"what limits the {whole} of {explanation.title}: {limited}"
-    chart = Charts(answer=explanation, label=label, start="explained", names=("explanation",), titled=False)
-    return Outline(
+    chart = out.Charts(answer=explanation, label=label, start="explained", names=("explanation",), titled=False)
+    return out.Outline(
         title=explanation.title,
         about=about,
         said=[*explained_answer(explanation), change(explanation)],
@@ -66,34 +52,36 @@ def explained_outline(explanation: Explanation, *, link: Linking | None = None) 
             better(explanation, link),
             *([chart] if explanation.limits else []),
             limits(explanation),
-            Bars(title=f"{whole[:1].upper()}{whole[1:]} by phase", bars=phases(explanation)),
-            Bars(title="Longest modules", bars=modules(explanation), is_folded=True),
-            Section(title="Time by phase, module and operator", parts=lambda: list(_drill(explanation)), is_long=True),
+            out.Bars(title=f"{whole[:1].upper()}{whole[1:]} by phase", bars=phases(explanation)),
+            out.Bars(title="Longest modules", bars=modules(explanation), is_folded=True),
+            out.Section(
+                title="Time by phase, module and operator", parts=lambda: list(_drill(explanation)), is_long=True
+            ),
         ],
     )
 
 
-def limits_outline(explanation: Explanation) -> Outline:
+def limits_outline(explanation: Explanation) -> out.Outline:
     """Return what limits an answer, to stand next to it."""
-    return Outline(title="What limits it", sentences=explanation.sentences, parts=[limits(explanation)])
+    return out.Outline(title="What limits it", sentences=explanation.sentences, parts=[limits(explanation)])
 
 
-def better(explanation: Explanation, link: Linking | None = None) -> Part:
+def better(explanation: Explanation, link: Linking | None = None) -> out.Part:
     """Return the changes that would help, with their commands or with links to them."""
-    steps = [Step(one.sentence, one.command, percent_of(one), _link(one, link)) for one in explanation.advice]
+    steps = [out.Step(one.sentence, one.command, percent_of(one), _link(one, link)) for one in explanation.advice]
     if link is not None and not steps:
         none = "No candidate change gains more than its uncertainty."
-        return Lines(title="Recommended changes", lines=[none])
-    return Steps(title="Recommended changes", steps=steps, is_ranked=True)
+        return out.Lines(title="Recommended changes", lines=[none])
+    return out.Steps(title="Recommended changes", steps=steps, is_ranked=True)
 
 
-def _link(advice: Advice, link: Linking | None) -> Link | None:
+def _link(advice: Advice, link: Linking | None) -> out.Link | None:
     address = link(advice) if link else ""
     named = ", ".join(f"{key.rpartition('.')[2]}: {value}" for key, value in advice.set.items())
-    return Link(f"Show it with {named}", address) if address else None
+    return out.Link(f"Show it with {named}", address) if address else None
 
 
-def explained_answer(explanation: Explanation) -> list[Said]:
+def explained_answer(explanation: Explanation) -> list[out.Said]:
     """Return the lines of the short answer."""
     own = explanation.answer
     if own is not None and explanation.source == "predicted" and explanation.whole_s:
@@ -107,28 +95,26 @@ def whole_name(explanation: Explanation) -> str:
     return metric_of(explanation.whole).label
 
 
-def _fast(explanation: Explanation) -> Said:
+def _fast(explanation: Explanation) -> out.Said:
     if not explanation.whole_s:
-        return Said(asks="how fast", says="no request answered", kind=BAD)
+        return out.Said(asks="how fast", says="no request answered", kind=out.BAD)
     time = f"{whole_name(explanation)} {units.seconds(explanation.whole_s)}"
-    return Said(asks="how fast", says=f"{explanation.source} {time}")
+    return out.Said(asks="how fast", says=f"{explanation.source} {time}")
 
 
 def interval_of(explanation: Explanation) -> str:
     """Return the 80 % interval of the explained time; empty where it is not known, as of a measurement."""
     own = explanation.answer if explanation.source == "predicted" else None
-    low, high = (None, None) if own is None else own.interval.get(explanation.whole, (None, None))
-    if low is None or high is None:
-        return ""
-    return f"80 %: {units.seconds(float(low))} to {units.seconds(float(high))}"
+    ends = "" if own is None else summary.interval_of(own, explanation.whole)
+    return f"80 %: {ends}" if ends else ""
 
 
-def _binds(explanation: Explanation) -> Iterator[Said]:
+def _binds(explanation: Explanation) -> Iterator[out.Said]:
     if found := shares({one.limit: one.share for one in explanation.limits}):
-        yield Said(asks="bound by", says=found)
+        yield out.Said(asks="bound by", says=found)
 
 
-def change(explanation: Explanation) -> Said:
+def change(explanation: Explanation) -> out.Said:
     """Return what to change, in a few words."""
     if not explanation.advice:
         tried = explanation.scenario
@@ -139,25 +125,23 @@ def change(explanation: Explanation) -> Said:
             says = "no candidate change makes it fit"
         elif explanation.answer is not None and explanation.answer.task is OPERATOR:
             says = "an operator has no plan to change"
-        return Said(asks="recommended change", says=says)
+        return out.Said(asks="recommended change", says=says)
     return changed(explanation.advice[0], explanation.answer)
 
 
-def limits(explanation: Explanation) -> Bars:
+def limits(explanation: Explanation) -> out.Bars:
     """Return each limit with its seconds and share, what the whole would take if it alone held, and how far that is."""
-    return Bars(
+    return out.Bars(
         title=f"What limits the {whole_name(explanation)}",
         bars=[
-            Bar(
+            out.Bar(
                 one.limit,
                 one.limit,
                 units.seconds(one.time_s),
                 one.share,
                 [
-                    summary.NOTHING if one.alone_s is None else units.seconds(one.alone_s),
-                    summary.NOTHING
-                    if one.alone_s is None
-                    else units.seconds(max(explanation.whole_s - one.alone_s, 0.0)),
+                    units.seconds(one.alone_s),
+                    units.seconds(None if one.alone_s is None else max(explanation.whole_s - one.alone_s, 0.0)),
                 ],
             )
             for one in explanation.limits
@@ -167,17 +151,12 @@ def limits(explanation: Explanation) -> Bars:
     )
 
 
-def phases(explanation: Explanation) -> list[Bar]:
+def phases(explanation: Explanation) -> list[out.Bar]:
     """Return the phases, in their order."""
-    whole = explanation.whole_s or 1.0
-    return [
-        Bar(name, summary.LABELS.get(name, name), units.seconds(value), value / whole)
-        for name, value in explanation.phases.items()
-        if value > 0
-    ]
+    return list(map(timed, summary.parts(explanation.phases, explanation.phases, explanation.whole_s or 1.0)))
 
 
-def modules(explanation: Explanation, most: int = MOST_MODULES) -> list[Bar]:
+def modules(explanation: Explanation, most: int = MOST_MODULES) -> list[out.Bar]:
     """Return exposed seconds by phase and module, longest first; the rest added up.
 
     Modules are measured in steps of their own: where those took longer than the whole, shares are of them.
@@ -190,32 +169,32 @@ def modules(explanation: Explanation, most: int = MOST_MODULES) -> list[Bar]:
     whole = max(explanation.whole_s, sum(by.values())) or 1.0
     cut = ranked[: most - 1] if len(ranked) > most else ranked
     found = [
-        Bar(phase, f"{phase.removesuffix('_exposed')}: {module}", units.seconds(value), value / whole)
+        out.Bar(phase, f"{phase.removesuffix('_exposed')}: {module}", units.seconds(value), value / whole)
         for (phase, module), value in cut
     ]
     if rest := sum(value for _, value in ranked[len(cut) :]):
-        found.append(Bar("", "everything else", units.seconds(rest), rest / whole))
+        found.append(out.Bar("", "everything else", units.seconds(rest), rest / whole))
     return found
 
 
-def _drill(explanation: Explanation) -> Iterator[Section]:
+def _drill(explanation: Explanation) -> Iterator[out.Section]:
     """Where the time goes, to unfold: each phase, in it its modules, in these their operators."""
     whole = explanation.whole_s or 1.0
     for phase, of_phase in _grouped(explanation.rows, lambda row: row.phase):
         inside = [
-            Section(title=_took(module, rows, whole), parts=[_operators(rows, whole)], is_folded=True)
+            out.Section(title=_took(module, rows, whole), parts=[_operators(rows, whole)], is_folded=True)
             for module, rows in _grouped(of_phase, lambda row: row.module)[:_MOST_OF_PHASE]
         ]
-        yield Section(title=_took(summary.LABELS.get(phase, phase), of_phase, whole), parts=inside, is_folded=True)
+        yield out.Section(title=_took(summary.LABELS.get(phase, phase), of_phase, whole), parts=inside, is_folded=True)
 
 
-def _operators(rows: Sequence[Row], whole_s: float) -> Rows:
+def _operators(rows: Sequence[Row], whole_s: float) -> out.Rows:
     found = _grouped(rows, lambda row: row.operator)[:_MOST_OPERATORS]
     cells = [
-        (operator, units.seconds(took := _seconds(own)), units.percent(took / whole_s), own[0].bound or summary.NOTHING)
+        (operator, units.seconds(took := _seconds(own)), units.percent(took / whole_s), own[0].bound or units.NOTHING)
         for operator, own in found
     ]
-    return Rows(
+    return out.Rows(
         title="", headings=("operator", "time", "share", "bound by"), rows=cells, numbers=(False, True, True, False)
     )
 
@@ -243,25 +222,25 @@ Named = Sequence[tuple[str, RooflineTable]]
 """Tables with the names of their scenarios."""
 
 
-def roofline_outline(named: Named) -> Outline:
+def roofline_outline(named: Named) -> out.Outline:
     """Return which matmuls of a layer arithmetic bounds and which memory."""
     lines = list(_counts(named))
     label = "; ".join(f"{line.asks}: {line.says}" for line in lines)
-    return Outline(
+    return out.Outline(
         title="Matmuls of a layer on the roofline",
         said=lines,
-        parts=[Charts(answer=list(named), label=label), *(_matmuls(name, table) for name, table in named)],
+        parts=[out.Charts(answer=list(named), label=label), *(_matmuls(name, table) for name, table in named)],
     )
 
 
-def _counts(named: Named) -> Iterator[Said]:
+def _counts(named: Named) -> Iterator[out.Said]:
     """Yield for each table and phase how many matmuls are bound by what."""
     for name, table in named:
         for phase in dict.fromkeys(row.phase for row in table.rows):
             bounds = [row.bound for row in table.rows if row.phase == phase]
             counts = ", ".join(f"{bounds.count(bound)} bound by {bound}" for bound in dict.fromkeys(bounds))
             says = f"{_of_device(name, table)}: {len(bounds)} matmuls, {counts}; ridge {ridges(table)} FLOP/byte"
-            yield Said(asks=phase, says=says)
+            yield out.Said(asks=phase, says=says)
 
 
 def _of_device(name: str, table: RooflineTable) -> str:
@@ -274,10 +253,10 @@ def ridges(table: RooflineTable) -> str:
     return " and ".join(units.digits(ridge) for ridge in sorted({row.ridge for row in table.rows}))
 
 
-def _matmuls(name: str, table: RooflineTable) -> Rows:
+def _matmuls(name: str, table: RooflineTable) -> out.Rows:
     """A line per matmul, by phase and kind of layer."""
     several = len({row.layer for row in table.rows}) > 1
-    return Rows(
+    return out.Rows(
         title=_of_device(name, table),
         headings=("phase", "matmul", "batch, m, n, k", "FLOP/byte", "bound", "roofline", "predicted"),
         rows=[
@@ -320,35 +299,35 @@ _NEGLIGIBLE = 0.005
 """Elasticities below this would be 0.00 in the table."""
 
 
-def sensitivities_outline(found: Sequence[Sensitivity], changes: Sequence[Sequence[Advice]] = ()) -> Outline:
+def sensitivities_outline(found: Sequence[Sensitivity], changes: Sequence[Sequence[Advice]] = ()) -> out.Outline:
     """Return one sensitivity or several; ``changes`` are those that would help each most, best first."""
     helps = list(changes) or [()] * len(found)
     if len(found) == 1:
         return sensitivity_outline(found[0], changes=helps[0])
     names = labels.variant_labels([one.answer.scenario for one in found])
     parts = [
-        Section(title=name, parts=[sensitivity_outline(one, f"chart{at}", changes=helps[at])])
+        out.Section(title=name, parts=[sensitivity_outline(one, f"chart{at}", changes=helps[at])])
         for at, (name, one) in enumerate(zip(names, found, strict=True))
     ]
-    return Outline(title=f"Sensitivity of {len(found):,} scenarios", parts=parts)
+    return out.Outline(title=f"Sensitivity of {len(found):,} scenarios", parts=parts)
 
 
-def sensitivity_outline(found: Sensitivity, start: str = "chart", *, changes: Sequence[Advice] = ()) -> Outline:
+def sensitivity_outline(found: Sensitivity, start: str = "chart", *, changes: Sequence[Advice] = ()) -> out.Outline:
     """Return which numbers a prediction depends on, and what other plans bring; ``start`` is that of charts' ids."""
     scenario, numbers = found.answer.scenario, _elasticities(found)
     label = "; ".join(f"{name} {', '.join(cells)}" for name, *cells in numbers[:4])
     keys = [metric_of(key).label for key in next(iter(found.elasticity.values()), {})]
-    return Outline(
+    return out.Outline(
         title=f"Sensitivity of {labels.title(scenario)}",
         about=labels.subtitle(scenario),
         said=list(short_answer(found.answer, changes)),
         sentences=summary.anchor_sentences([found.answer]),
         parts=[
-            Charts(answer=found, label=label, start=start),
-            Steps(title=BETTER, steps=[Step(one.sentence, one.command) for one in changes]),
-            Rows(title="Effect of raising an input by 1 %, in percent", headings=("number", *keys), rows=numbers),
+            out.Charts(answer=found, label=label, start=start),
+            out.Steps(title=BETTER, steps=[out.Step(one.sentence, one.command) for one in changes]),
+            out.Rows(title="Effect of raising an input by 1 %, in percent", headings=("number", *keys), rows=numbers),
             _neighbours(found),
-            Section(
+            out.Section(
                 title="Full prediction",
                 parts=lambda: [profile_outline(found.answer, start=f"{start}-own")],
                 is_long=True,
@@ -365,7 +344,7 @@ def _elasticities(found: Sensitivity) -> list[tuple[str, ...]]:
     return [(LABELS[name], *(f"{round(v, 2) + 0.0:+.2f}" for v in found.elasticity[name].values())) for name in names]
 
 
-def _neighbours(found: Sensitivity) -> Rows:
+def _neighbours(found: Sensitivity) -> out.Rows:
     """A row for each plan that differs in one decision, the fastest first."""
     own = float(found.answer.step_time_s) if found.neighbours else 0.0
     rows = [
@@ -378,9 +357,9 @@ def _neighbours(found: Sensitivity) -> Rows:
         )
         for one in sensitivity_to_dict(found)["neighbours"]
     ]
-    return Rows(
+    return out.Rows(
         title="Plans with a single change",
         headings=("plan", "step time", "change", "memory", "fits"),
         rows=rows,
-        kinds={"yes": GOOD, "no": BAD},
+        kinds={"yes": out.GOOD, "no": out.BAD},
     )

@@ -3,22 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from sightline.answers import outline as out
 from sightline.answers import plan_columns, plan_sentences
-from sightline.answers.outline import (
-    BAD,
-    Cell,
-    Charts,
-    Lines,
-    Link,
-    Outline,
-    Part,
-    Rows,
-    Said,
-    Section,
-    Step,
-    Steps,
-    Text,
-)
 from sightline.answers.profile import COSTS, profile_outline
 from sightline.answers.profile import short_answer as of_profile
 from sightline.errors import InputError
@@ -36,7 +22,7 @@ def plan_outline(
     *,
     addresses: Mapping[int, str] | None = None,
     tries: Sequence[str] = (),
-) -> Outline:
+) -> out.Outline:
     """Return what a search of plans found.
 
     Args:
@@ -45,7 +31,7 @@ def plan_outline(
         addresses: Of the page of each plan's prediction, by rank, where there are such pages.
         tries: Addresses of the searches in which each of the nearest plans is found, in place of their commands.
     """
-    return Outline(
+    return out.Outline(
         title=plan_sentences.title(answer),
         about=plan_sentences.subtitle(answer),
         said=list(short_answer(answer)),
@@ -53,42 +39,42 @@ def plan_outline(
         parts=[
             _nearest(answer, tries),
             *(_best(answer, addresses or {}) if answer.plans else []),
-            Section(parts=lambda: _launch(answer), is_long=True),
+            out.Section(parts=lambda: _launch(answer), is_long=True),
             *_reasons(answer),
             *_searched(answer),
-            Steps(title="Try next", steps=[Step(*one) for one in commands]),
-            Section(title="The best plans", parts=lambda: list(_in_full(answer)), is_long=True),
+            out.Steps(title="Try next", steps=[out.Step(*one) for one in commands]),
+            out.Section(title="The best plans", parts=lambda: list(_in_full(answer)), is_long=True),
         ],
         assumptions=plan_sentences.assumptions(answer),
         scenario=answer.plans[0].profile.scenario if answer.plans else None,
     )
 
 
-def short_answer(answer: PlanAnswer) -> Iterator[Said]:
+def short_answer(answer: PlanAnswer) -> Iterator[out.Said]:
     """Yield the best plan and its short answer; where nothing fits, that."""
     if not answer.plans:
         none = "none found before the search was stopped" if answer.stopped else "none meets the request"
-        yield Said(asks="best plan", says=none, kind=BAD)
+        yield out.Said(asks="best plan", says=none, kind=out.BAD)
         return
     best = answer.plans[0]
-    yield Said(asks="best plan", says=plan_sentences.best_in_words(answer))
+    yield out.Said(asks="best plan", says=plan_sentences.best_in_words(answer))
     rent = plan_sentences.rent(answer)
     lines = of_profile(best.profile)
     yield from (replace(line, says=rent) if rent and line.asks == COSTS else line for line in lines)
     if reasons := plan_sentences.why_it_wins(answer):
-        yield Said(asks="rationale", says=reasons)
+        yield out.Said(asks="rationale", says=reasons)
 
 
-def _best(answer: PlanAnswer, addresses: Mapping[int, str]) -> Iterator[Part]:
+def _best(answer: PlanAnswer, addresses: Mapping[int, str]) -> Iterator[out.Part]:
     """The best plans, how sure their order is and what binds them, and their chart."""
     marks = (*plan_sentences.obstacles(answer), *plan_sentences.perhaps_too_large(answer), *_front(answer))
     standing = (*plan_sentences.standing(answer), *plan_sentences.binding(answer))
     yield _table(answer, addresses)
-    yield Lines(lines=[*plan_sentences.whole_run(answer), *standing, *marks])
+    yield out.Lines(lines=[*plan_sentences.whole_run(answer), *standing, *marks])
     yield _chart(answer)
 
 
-def _table(answer: PlanAnswer, addresses: Mapping[int, str]) -> Rows:
+def _table(answer: PlanAnswer, addresses: Mapping[int, str]) -> out.Rows:
     """The best plans: the choices in which they differ, then figures; each with a way to its prediction if any."""
     figures = plan_columns.figures(answer)
     told = {column.key for column in figures}
@@ -96,15 +82,13 @@ def _table(answer: PlanAnswer, addresses: Mapping[int, str]) -> Rows:
     shown = [*chosen, *figures]
     headings = {column.key: column.heading for column in shown}
     marks = [plan_sentences.marked(answer, position) for position in range(len(answer.plans))]
-    names: list[Cell] = [
-        Link(mark, addresses[one.rank], f"plan {one.rank} in full") if one.rank in addresses else mark
+    names: list[out.Cell] = [
+        out.Link(mark, addresses[one.rank], f"plan {one.rank} in full") if one.rank in addresses else mark
         for one, mark in zip(answer.plans, marks, strict=True)
     ]
-    return Rows(
+    return out.Rows.of_columns(
+        [out.Column(heading="plan", cells=names, is_number=False), *shown],
         title="The best plans",
-        headings=["plan", *(column.heading for column in shown)],
-        rows=list(zip(names, *(column.cells for column in shown), strict=True)),
-        numbers=[False, *(column.is_number for column in shown)],
         labels=1 + len(chosen),
         drops=[headings[key] for key in plan_columns.least_needed(answer) if key in headings],
         strong=[position for position, one in enumerate(answer.plans) if one.rank == 1],
@@ -120,23 +104,23 @@ def _front(answer: PlanAnswer) -> list[str]:
     return [f"{which} on the Pareto front: no other plan is better in both"]
 
 
-def _chart(answer: PlanAnswer) -> Charts:
+def _chart(answer: PlanAnswer) -> out.Charts:
     said = "; ".join(f"plan {plan_columns.name_of(answer, one)}" for one in answer.plans[:5])
     label = f"plans found: {said}"
-    return Charts(answer=answer, label=label, names=("plans",), titled=False)
+    return out.Charts(answer=answer, label=label, names=("plans",), titled=False)
 
 
-def _nearest(answer: PlanAnswer, tries: Sequence[str]) -> Steps:
+def _nearest(answer: PlanAnswer, tries: Sequence[str]) -> out.Steps:
     """Changes under which something fits; as links where there are pages of searches."""
     found = plan_sentences.nearest(answer)
     if answer.nearest and len(tries) >= len(found):
-        steps = [Step("", link=Link(said, address)) for (said, _), address in zip(found, tries, strict=False)]
+        steps = [out.Step("", link=out.Link(said, address)) for (said, _), address in zip(found, tries, strict=False)]
     else:
-        steps = [Step(*one) for one in found]
-    return Steps(title="Nearest plans that fit", steps=steps)
+        steps = [out.Step(*one) for one in found]
+    return out.Steps(title="Nearest plans that fit", steps=steps)
 
 
-def _reasons(answer: PlanAnswer) -> Iterator[Rows]:
+def _reasons(answer: PlanAnswer) -> Iterator[out.Rows]:
     """Why the best plan is the best, and what would be better."""
     compared = plan_sentences.compared_by(answer)
     for title, first, rows in (
@@ -145,7 +129,7 @@ def _reasons(answer: PlanAnswer) -> Iterator[Rows]:
         ("Better, but excluded", "instead", plan_sentences.gains(answer)),
         ("Better hardware", "part", plan_sentences.hardware(answer)),
     ):
-        yield Rows(
+        yield out.Rows(
             title=f"{title}: {compared}",
             headings=(first, compared, ""),
             rows=rows,
@@ -155,18 +139,18 @@ def _reasons(answer: PlanAnswer) -> Iterator[Rows]:
         )
 
 
-def _searched(answer: PlanAnswer) -> Iterator[Part]:
+def _searched(answer: PlanAnswer) -> Iterator[out.Part]:
     """What was searched, and what of it was left out and why."""
     counts = [plan_sentences.searched(answer), *plan_sentences.left_out(answer)]
-    yield Lines(title="Search space", lines=counts)
+    yield out.Lines(title="Search space", lines=counts)
     for title, headings, rows in (
         ("", ("exceed", "limit", ""), plan_sentences.beyond_limits(answer)),
         ("Invalid, by rule", ("invalid", "rule", ""), plan_sentences.rejections(answer)),
     ):
-        yield Rows(title=title, headings=headings, rows=rows, numbers=(True, False, False), sentences=True)
+        yield out.Rows(title=title, headings=headings, rows=rows, numbers=(True, False, False), sentences=True)
 
 
-def _launch(answer: PlanAnswer) -> list[Part]:
+def _launch(answer: PlanAnswer) -> list[out.Part]:
     """The command and the files that run the first plan that its framework can run; nothing where none can."""
     from sightline.launching import write
     from sightline.launching.launch import SCRIPT, script_of
@@ -179,12 +163,12 @@ def _launch(answer: PlanAnswer) -> list[Part]:
         except InputError:
             continue
         files = {SCRIPT: script_of(launch), **launch.files}
-        texts = [Text(title=name, text=text, file=name, is_open=name == SCRIPT) for name, text in files.items()]
-        return [Section(title=f"Run plan {one.rank} with {launch.framework}", parts=texts)]
+        texts = [out.Text(title=name, text=text, file=name, is_open=name == SCRIPT) for name, text in files.items()]
+        return [out.Section(title=f"Run plan {one.rank} with {launch.framework}", parts=texts)]
     return []
 
 
-def _in_full(answer: PlanAnswer) -> Iterator[Section]:
+def _in_full(answer: PlanAnswer) -> Iterator[out.Section]:
     for one in answer.plans[:_MOST_DETAILS]:
         full = profile_outline(one.profile, start=f"plan{one.rank}", most_charts=2, is_narrow=False)
-        yield Section(title=f"Plan {plan_columns.name_of(answer, one)}", parts=[full], is_folded=True)
+        yield out.Section(title=f"Plan {plan_columns.name_of(answer, one)}", parts=[full], is_folded=True)

@@ -230,8 +230,8 @@ def kinds_outline(listing: Mapping[str, Sequence[str]], address: Address | None 
         )
         for kind, names in listing.items()
     ]
-    table = Rows(title="", headings=("kind", "entries", "for example"), rows=rows, numbers=False)
-    return Outline(title="", parts=[table])
+    table = Rows(headings=("kind", "entries", "for example"), rows=rows, numbers=False)
+    return Outline(parts=[table])
 
 
 def entries_outline(
@@ -246,13 +246,12 @@ def entries_outline(
     said = f"{len(found):,} of {len(entries):,} {kind}" if word else f"{len(entries):,} {kind}"
     is_listed = is_price or kind in COLUMNS
     table = Rows(
-        title="",
         headings=("name", *columns),
         rows=[(Link(name, address(kind, name)) if address else name, *cells) for name, *cells in found],
         numbers=[False, *[is_price] * len(columns)] if is_listed else False,
         least=["as of"],
     )
-    return Outline(title="", about=[said] if address else (), parts=[table])
+    return Outline(about=[said] if address else (), parts=[table])
 
 
 def columns_of(kind: str, entries: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
@@ -427,8 +426,8 @@ _ANCHOR = {"models": "model", "clusters": "cluster", "frameworks": "framework", 
 def anchors_outline(anchors: Sequence[Mapping[str, Any]]) -> Outline:
     """Return a line for each saved anchor."""
     rows = [(str(anchor["name"]), *(_stated(anchor.get(key)) for key in _ANCHOR)) for anchor in anchors]
-    table = Rows(title="", headings=("anchor", *_ANCHOR.values()), rows=rows, numbers=False)
-    return Outline(title="", parts=[table])
+    table = Rows(headings=("anchor", *_ANCHOR.values()), rows=rows, numbers=False)
+    return Outline(parts=[table])
 
 
 def anchor_outline(anchor: Mapping[str, Any]) -> Outline:
@@ -456,7 +455,7 @@ def _corrections(entry: Mapping[str, Any]) -> Iterator[Part]:
         for one in entry["learned"]
     ]
     yield Lines(lines=[str(entry["sentence"])])
-    yield Rows(title="", headings=("constant", "assumed", "your value", "80 %"), rows=rows)
+    yield Rows(headings=("constant", "assumed", "your value", "80 %"), rows=rows)
 
 
 def _stated(value: Any) -> str:

@@ -45,12 +45,7 @@ def value(row: Difference, of: float | None) -> str:
 
 def shown(quantity: str, value: float) -> str:
     """Return the value of a result key with its unit."""
-    return units.size(value) if quantity.startswith("memory_bytes") else summary.shown(value, metric_of(quantity).unit)
-
-
-def heading(quantity: str) -> str:
-    """Return the short name of a result key."""
-    return "memory" if quantity.startswith("memory_bytes") else metric_of(quantity).label
+    return units.shown(value, metric_of(quantity).unit)
 
 
 def is_time(row: Difference) -> bool:
@@ -185,7 +180,7 @@ def suite_outline(suite: "MeasuredSuite", title: str, machine: Sequence[str] = (
 
 def _of_table(position: int, table: "Table", cells: "Sequence[Answered]") -> Iterator[Part]:
     rows = [
-        (answered.cell.row, f"{answered.cell.column} · {heading(key)}", *_suite_figures(answered, key))
+        (answered.cell.row, f"{answered.cell.column} · {metric_of(key).label}", *_suite_figures(answered, key))
         for answered in cells
         for key in table.quantities
     ]

@@ -269,15 +269,13 @@ def line_labels(scenarios: Sequence[Asked], axis: str) -> list[str]:
 
 def _variant(keys: Mapping[str, Any]) -> str:
     """Name what differs."""
-    words = {k: " + ".join(map(_word, v)) if isinstance(v, list) else _word(v) for k, v in _telling(keys).items()}
+    words = {key: units.word(value) for key, value in _telling(keys).items()}
     return ", ".join(v if k in ("name", *_NAMES) else f"{k.rpartition('.')[2]} {v}" for k, v in words.items())
 
 
-def _word(value: Any) -> str:
-    """A value as it was typed: rates are kept as floats, and 2 is not 2.0; of one that was found, six digits."""
-    if not isinstance(value, float):
-        return str(value)
-    return str(int(value)) if value.is_integer() else min(str(value), f"{value:.6g}", key=len)
+def setting(chosen: Mapping[str, Any]) -> str:
+    """Return what is set, without the part of a scenario that a key belongs to."""
+    return ", ".join(f"{key.partition('.')[2] or key} {units.word(value)}" for key, value in chosen.items())
 
 
 def _telling(keys: Mapping[str, Any]) -> dict[str, Any]:

@@ -33,7 +33,7 @@ def serving_outline(
     if len(answers) > 1:
         return replace(profiles_outline(answers, cells), said=list(best_of(answers)))
     found = capacities[0] if capacities else None
-    first = [*objective(answers[0], found), *capacity_lines(found, think_s)]
+    first = list(capacity_lines(found, think_s))
     return profile_outline(answers[0], first=first, between=_curve(found) if found else (), start="serve")
 
 
@@ -66,19 +66,7 @@ def capacity_outline(found: Capacity) -> Outline:
 
 
 def _waited(answer: Profile, key: str) -> str:
-    seconds = (getattr(answer, key) or {}).get("p90")
-    return summary.NOTHING if seconds is None else units.seconds(seconds)
-
-
-def objective(profile: Profile, found: Capacity | None) -> Iterator[Said]:
-    """Yield whether a load keeps its objective; nothing where it has none, or where its highest rate was searched."""
-    kept, slo = profile.good_share, profile.scenario.workload.slo
-    if kept is None or slo is None or (found is not None and found.rate is not None):
-        return
-    share = units.percent(kept)
-    verdict = "met" if summary.keeps_slo(profile) else "missed"
-    says = f"{verdict}: {share} of the requests meet every limit, {float(slo.percentile):g} % required"
-    yield Said(asks="objective", says=says, kind=GOOD if summary.keeps_slo(profile) else BAD)
+    return units.seconds((getattr(answer, key) or {}).get("p90"))
 
 
 def capacity_lines(found: Capacity | None, think_s: float) -> Iterator[Said]:

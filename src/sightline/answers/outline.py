@@ -84,11 +84,25 @@ class Bars:
     is_folded: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Column:
+    """A column of a table: a cell for each row."""
+
+    key: str = ""
+    """Of what it shows, where somebody asks for it."""
+    heading: str
+    cells: Sequence[Any]
+    """Texts or links."""
+    is_number: bool = True
+    tells_apart: bool = False
+    """Whether it says which row this is."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
     """A table. Consecutive tables under the same headings are one listing on a terminal."""
 
-    title: str
+    title: str = ""
     headings: Sequence[str]
     rows: Sequence[Sequence[Cell]]
     numbers: bool | Sequence[bool] = True
@@ -122,6 +136,21 @@ class Rows:
     strong: Sequence[int] = ()
     """Positions of the rows that matter most."""
 
+    @classmethod
+    def of_columns(cls, columns: Sequence[Column], **more: Any) -> "Rows":
+        """Return the table of these columns; ``more`` are its other fields."""
+        return cls(
+            headings=[one.heading for one in columns],
+            rows=list(zip(*(one.cells for one in columns), strict=True)),
+            numbers=[one.is_number for one in columns],
+            **more,
+        )
+
+    @classmethod
+    def of_pairs(cls, pairs: Sequence[Sequence[Cell]], title: str = "", **more: Any) -> "Rows":
+        """Return a table of names and values without headings; ``more`` are its other fields."""
+        return cls(title=title, headings=("", ""), rows=pairs, numbers=False, **more)
+
 
 class Step(NamedTuple):
     """A change to make or a command to try: a sentence, and what to type or where it leads."""
@@ -138,7 +167,7 @@ class Step(NamedTuple):
 class Steps:
     """What to change or to try next."""
 
-    title: str
+    title: str = ""
     steps: Sequence[Step]
     is_ranked: bool = False
     """Whether they are numbered, the best first."""
@@ -253,7 +282,7 @@ class Section:
 class Outline:
     """An answer without a layout."""
 
-    title: str
+    title: str = ""
     about: Sequence[str] = ()
     """What it is about, such as where a source is to be found."""
     said: Sequence[Said] = ()

@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from sightline.answers import labels, summary, units
+from sightline.answers.outline import Column
 from sightline.planning.plan_answer import PlanAnswer, RankedPlan
 from sightline.planning.plan_limits import LIMITS
 from sightline.profile.metrics import OTHERS, metric_of
@@ -67,23 +67,13 @@ _WITHOUT_SPREAD = (MEMORY, "global_batch", "batch")
 """Objectives that the interval of the time says nothing about."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
-    """A column of the table: a cell for each plan."""
-
-    key: str
-    heading: str
-    cells: tuple[str, ...]
-    is_number: bool = True
-
-
 def choices(answer: PlanAnswer) -> list[Column]:
     """Return a column for each choice in which the plans differ; none for weights that the adapter's kind implies."""
     found = [_hardware(answer.plans)]
     stated = [_choices_of(one) for one in answer.plans]
     for key, heading in HEADINGS.items():
         values = [said.get(key) for said in stated]
-        cells = tuple(map(word, values))
+        cells = tuple(map(units.word, values))
         is_number = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
         found.append(Column(key=key, heading=heading, cells=cells, is_number=is_number))
     telling = {column.key: column for column in found if len(set(column.cells)) > 1}
@@ -179,11 +169,11 @@ def value(plan: RankedPlan, key: str) -> float | None:
 def shown(key: str, figure: float | None) -> str:
     """Return a figure with its unit, as far as a column does not have it; a dash for one that is not known."""
     if figure is None:
-        return summary.NOTHING
+        return units.NOTHING
     unit = metric_of(_of_percentile(key)[0]).unit
     if unit == "requests/s":
         return units.digits(figure)
-    return units.gib(figure) if unit == "B" else summary.shown(figure, unit)
+    return units.gib(figure) if unit == "B" else units.shown(figure, unit)
 
 
 def label(key: str) -> str:
@@ -206,17 +196,6 @@ def _of_percentile(key: str) -> tuple[str, str]:
     return (whole, part) if re.fullmatch(r"p[\d.]+", part) else (key, "")
 
 
-def word(chosen: Any) -> str:
-    """Return a choice as a cell shows it."""
-    if isinstance(chosen, bool) or chosen is None:
-        return {True: "yes", False: "no", None: "-"}[chosen]
-    if isinstance(chosen, list | tuple):
-        return "+".join(map(word, chosen)) or "none"
-    if isinstance(chosen, dict):
-        return str(chosen["kind"]) if "kind" in chosen else "+".join(map(str, chosen))
-    return f"{chosen:g}" if isinstance(chosen, float) else str(chosen)
-
-
 def name_of(answer: PlanAnswer, plan: RankedPlan) -> str:
     """Return a plan's rank, and the choices that it alone makes among the plans."""
     position = next(at for at, one in enumerate(answer.plans) if one is plan)
@@ -227,7 +206,7 @@ def name_of(answer: PlanAnswer, plan: RankedPlan) -> str:
 
 
 def _chosen(column: Column, position: int) -> str:
-    cell = column.cells[position]
+    cell: str = column.cells[position]
     if column.key == HARDWARE:
         return f"{cell} devices" if column.is_number else cell
     return f"{column.heading} {cell}"

@@ -11,7 +11,7 @@ from sightline.launching.training.rules import LAUNCH_RULES
 from sightline.loading import to_mapping
 from sightline.loading.sources import as_options
 from sightline.planning.clusters import PRICE_OF, devices_setting, reads_back
-from sightline.planning.plan_answer import HardwareChange, NearestPlan, PlanAnswer, RankedPlan
+from sightline.planning.plan_answer import PlanAnswer, RankedPlan
 from sightline.planning.plan_limits import LIMITS
 from sightline.profile import Profile
 from sightline.profile.metrics import BOUNDS, metric_of
@@ -84,9 +84,9 @@ def rent(answer: PlanAnswer) -> str:
 def why_it_wins(answer: PlanAnswer) -> str:
     """Return what the obvious other choices would lose or why they do not fit, the closest ones first; or nothing."""
     found = [
-        f"{setting(one.set)}: {_changed(answer, one.loss)} {compared_by(answer)} ({one.sentence})"
+        f"{labels.setting(one.set)}: {_changed(answer, one.loss)} {compared_by(answer)} ({one.sentence})"
         if one.loss is not None
-        else f"{setting(one.set)} {one.sentence}"
+        else f"{labels.setting(one.set)} {one.sentence}"
         for one in answer.neighbours
         if one.loss is None or one.loss >= 0
     ]
@@ -263,12 +263,14 @@ def gains(answer: PlanAnswer) -> list[tuple[str, str, str]]:
 
 def alternatives(answer: PlanAnswer) -> list[tuple[str, str, str]]:
     """Return what the best plan with each other allowed value loses."""
-    return [(setting(one.set), _changed(answer, one.loss), one.sentence) for one in answer.alternatives[:_MOST_LINES]]
+    return [
+        (labels.setting(one.set), _changed(answer, one.loss), one.sentence) for one in answer.alternatives[:_MOST_LINES]
+    ]
 
 
 def _losses(answer: PlanAnswer, *, is_gain: bool) -> list[tuple[str, str, str]]:
     found = [one for one in answer.neighbours if (one.loss is not None and one.loss < 0) == is_gain]
-    return [(setting(one.set), _changed(answer, one.loss), one.sentence) for one in found[:_MOST_LINES]]
+    return [(labels.setting(one.set), _changed(answer, one.loss), one.sentence) for one in found[:_MOST_LINES]]
 
 
 def _changed(answer: PlanAnswer, loss: float | None) -> str:
@@ -282,27 +284,15 @@ def _changed(answer: PlanAnswer, loss: float | None) -> str:
 def hardware(answer: PlanAnswer) -> list[tuple[str, str, str]]:
     """Return what better parts of the hardware would give, most first."""
     ranked = sorted(answer.hardware, key=lambda one: -one.gain)
-    return [(_part(one), _changed(answer, -one.gain), one.sentence) for one in ranked[:_MOST_LINES]]
-
-
-def _part(change: HardwareChange) -> str:
-    return f"{change.factor:g} x {change.part}"
+    return [(f"{one.factor:g} x {one.part}", _changed(answer, -one.gain), one.sentence) for one in ranked[:_MOST_LINES]]
 
 
 def nearest(answer: PlanAnswer) -> list[tuple[str, str]]:
     """Return changes of the request under which something fits, with the command that tries each."""
     if not (answer.plans or answer.nearest or answer.stopped):
         return [(_NOTHING_NEAR, "")]
-    return [(f"{setting(one.set)}: {one.sentence}" if one.set else one.sentence, one.command) for one in _near(answer)]
-
-
-def _near(answer: PlanAnswer) -> Sequence[NearestPlan]:
-    return answer.nearest[:_MOST_LINES]
-
-
-def setting(chosen: Mapping[str, Any]) -> str:
-    """Return what is set, without the part of a scenario that a key belongs to."""
-    return ", ".join(f"{key.partition('.')[2] or key} {plan_columns.word(value)}" for key, value in chosen.items())
+    near = answer.nearest[:_MOST_LINES]
+    return [(f"{labels.setting(one.set)}: {one.sentence}" if one.set else one.sentence, one.command) for one in near]
 
 
 def settings(answer: PlanAnswer, plan: RankedPlan) -> list[str]:

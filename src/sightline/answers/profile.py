@@ -4,24 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sightline.answers import labels, summary, units
-from sightline.answers.outline import (
-    BAD,
-    FAINT,
-    GOOD,
-    PERHAPS,
-    Bar,
-    Bars,
-    Charts,
-    Figures,
-    Lines,
-    Outline,
-    Part,
-    Rows,
-    Said,
-    Section,
-    Step,
-    Steps,
-)
+from sightline.answers import outline as out
 from sightline.profile import COMMUNICATION, SERVING, Profile, overlapped_s
 from sightline.profile.metrics import STATISTICS
 from sightline.quantities import percent
@@ -44,12 +27,12 @@ def profile_outline(
     *,
     changes: "Sequence[Advice]" = (),
     nearest: "Sequence[NearestPlan]" = (),
-    first: Iterable[Said] = (),
-    between: Sequence[Part] = (),
+    first: Iterable[out.Said] = (),
+    between: Sequence[out.Part] = (),
     start: str = "chart",
     most_charts: int = 8,
     is_narrow: bool = True,
-) -> Outline:
+) -> out.Outline:
     """Return everything about one profile.
 
     Args:
@@ -62,69 +45,86 @@ def profile_outline(
         most_charts: How many of its charts are shown, the ones that say most.
         is_narrow: Whether its charts have a form for narrow screens.
     """
-    charts = Charts(answer=profile, label=label_of(profile), start=start, most=most_charts, is_narrow=is_narrow)
-    return Outline(
+    charts = out.Charts(answer=profile, label=label_of(profile), start=start, most=most_charts, is_narrow=is_narrow)
+    return out.Outline(
         title=labels.title(profile.scenario),
         about=labels.subtitle(profile.scenario),
         said=[*first, *short_answer(profile, changes)],
         warnings=(*profile.scenario.warnings, *profile.warnings),
         parts=[
-            Figures(figures=_figures(profile)),
+            out.Figures(figures=_figures(profile)),
             *between,
-            Lines(lines=list(_sentences(profile, changes))),
-            Lines(lines=_intervals(profile), kind=FAINT),
+            out.Lines(lines=list(_sentences(profile, changes))),
+            out.Lines(lines=_intervals(profile), kind=out.FAINT),
             *_requests(profile),
             *([charts] if most_charts else []),
             *bars_of(profile),
-            Steps(title=BETTER, steps=[Step(one.sentence, one.command, percent_of(one)) for one in changes]),
-            Steps(title="What would fit", steps=list(map(_nearest, nearest))),
-            Section(parts=lambda: _details(profile), is_detail=True),
+            out.Steps(title=BETTER, steps=[out.Step(one.sentence, one.command, percent_of(one)) for one in changes]),
+            out.Steps(
+                title="What would fit",
+                steps=[out.Step(f"{labels.setting(one.set)}: {one.sentence}", one.command) for one in nearest],
+            ),
+            out.Section(parts=lambda: _details(profile), is_detail=True),
         ],
         scenario=profile.scenario,
     )
 
 
-def short_answer(profile: Profile, changes: "Sequence[Advice]" = ()) -> Iterator[Said]:
+def short_answer(profile: Profile, changes: "Sequence[Advice]" = ()) -> Iterator[out.Said]:
     """Yield whether it fits, how fast it is, what binds it, what it costs and what to change."""
     yield from of_profile(profile)
     if changes:
         yield changed(changes[0], profile)
     elif profile.advice and (profile.task is SERVING or profile.memory_bytes["total"] <= profile.usable_bytes):
-        yield Said(asks="reason", says=profile.advice[0], kind=BAD)
+        yield out.Said(asks="reason", says=profile.advice[0], kind=out.BAD)
     elif profile.advice:
         from sightline.prediction.changes import largest_part
 
         part, size = largest_part(profile)
-        yield Said(asks="largest part", says=f"{summary.LABELS.get(part, part)} {units.gib(size)}", kind=BAD)
+        yield out.Said(asks="largest part", says=f"{summary.LABELS.get(part, part)} {units.gib(size)}", kind=out.BAD)
 
 
-def of_profile(profile: Profile) -> Iterator[Said]:
-    """Yield whether a profile fits, how fast it is with its 80 % interval, what binds it and what it costs."""
+def of_profile(profile: Profile) -> Iterator[out.Said]:
+    """Yield whether a profile fits and keeps its objective, how fast it is, what binds it and what it costs."""
     yield from fits(profile)
+    yield from objective(profile)
     if speeds := summary.speeds(profile, in_full=True):
-        yield Said(asks="how fast", says=" · ".join(speeds))
+        yield out.Said(asks="how fast", says=" · ".join(speeds))
     if profile.bottleneck is not None:
-        yield Said(asks="bound by", says=_bounds(profile))
+        yield out.Said(asks="bound by", says=_bounds(profile))
     yield from costs(profile)
     yield from rests_on(profile)
 
 
-def rests_on(profile: Profile) -> Iterator[Said]:
+def rests_on(profile: Profile) -> Iterator[out.Said]:
     """Yield the evidence of the framework's constants, which decides most about the interval, and what it lacks."""
     if profile.source == "predicted" and profile.interval and profile.task.name in _CONSTANTS_OF:
         evidence = profile.evidence.get("framework", "estimated")
         lacking = "; ".join(profile.missing.values()) or f"constants of {_CONSTANTS_OF[profile.task.name]}"
-        yield Said(asks="evidence", says=f"{evidence}: {lacking}")
+        yield out.Said(asks="evidence", says=f"{evidence}: {lacking}")
 
 
-def fits(profile: Profile) -> Iterator[Said]:
+def fits(profile: Profile) -> Iterator[out.Said]:
     """Yield whether memory is enough: green where it is, amber where its interval says perhaps, else red."""
     if profile.memory_bytes:
-        kind = BAD if profile.fits is False else PERHAPS if profile.tight else GOOD
+        kind = out.BAD if profile.fits is False else out.PERHAPS if profile.tight else out.GOOD
         low, high = profile.interval.get("memory_bytes.total", (None, None))
         ends = [units.gib(float(end)) for end in (low, high) if end is not None]
         span = f" (80 %: {ends[0].removesuffix(' GiB')} to {ends[1]})" if len(ends) > 1 else ""
-        yield Said(asks="fits in memory", says=summary.fit_sentence(profile) + span, kind=kind)
+        yield out.Said(asks="fits in memory", says=summary.fit_sentence(profile) + span, kind=kind)
+
+
+def objective(profile: Profile) -> Iterator[out.Said]:
+    """Yield whether a load keeps its objective, if it has one."""
+    kept, slo = (profile.good_share, profile.scenario.workload.slo) if profile.task is SERVING else (None, None)
+    if kept is not None and slo is not None:
+        is_met = summary.keeps_slo(profile)
+        limits = f"{units.percent(kept)} of the requests meet every limit, {float(slo.percentile):g} % required"
+        yield out.Said(
+            asks="objective",
+            says=f"SLO {'met' if is_met else 'missed'}: {limits}",
+            kind=out.GOOD if is_met else out.BAD,
+        )
 
 
 def _bounds(profile: Profile) -> str:
@@ -142,24 +142,24 @@ def shares(limits: Mapping[str, float]) -> str:
     return ", ".join(f"{limit} {percent(share)}" for limit, share in ranked if share >= _LEAST_SHARE)
 
 
-def costs(profile: Profile) -> Iterator[Said]:
+def costs(profile: Profile) -> Iterator[out.Said]:
     """Yield what the whole run or batch takes and costs; where that is not known the rent per hour."""
     is_hourly = "usd_per_hour" in profile.task.metrics and not any(
         profile.figure(key) for key in profile.task.totals if "usd" in key
     )
     keys = (*profile.task.totals, *["usd_per_hour"] * is_hourly)
     if known := summary.figures(profile, keys):
-        yield Said(asks=COSTS, says=" · ".join(f"{label} {value}" for label, value in known))
+        yield out.Said(asks=COSTS, says=" · ".join(f"{label} {value}" for label, value in known))
 
 
-def changed(advice: "Advice", profile: Profile | None) -> Said:
+def changed(advice: "Advice", profile: Profile | None) -> out.Said:
     """Return one change in a few words, and what it brings to ``profile``; None of a trace."""
     from sightline.prediction.changes import said
 
     what = said(advice.set) if advice.set else advice.sentence.partition(".")[0]
     is_timed = profile is None or bool(profile.whole_s)
     brings = ["fits"] * (profile is not None and profile.fits is False) + [percent_of(advice)] * is_timed
-    return Said(asks="recommended change", says=f"{what}: {', '.join(brings)}", kind=GOOD)
+    return out.Said(asks="recommended change", says=f"{what}: {', '.join(brings)}", kind=out.GOOD)
 
 
 def percent_of(advice: "Advice") -> str:
@@ -178,24 +178,24 @@ def label_of(profile: Profile) -> str:
     return "; ".join([labels.title(profile.scenario), *said])
 
 
-def bars_of(profile: Profile) -> list[Bars]:
+def bars_of(profile: Profile) -> list[out.Bars]:
     """Return the parts of the time by phase and by module, and of the fullest device's memory."""
     whole = profile.task.figures[profile.task.whole].label
     times = profile.phases and profile.whole_s and (profile.task is not SERVING or profile.completed)
     found = []
     if times:
-        modules = [_timed(part) for part in summary.longest_modules(profile)]
+        modules = [timed(part) for part in summary.longest_modules(profile)]
         phases = list(_phases(profile))
-        found.append(Bars(title=f"{whole[:1].upper()}{whole[1:]} by phase", bars=phases, is_charted=True))
-        found.append(Bars(title="Device time by module", bars=modules, is_charted=True, is_folded=True))
+        found.append(out.Bars(title=f"{whole[:1].upper()}{whole[1:]} by phase", bars=phases, is_charted=True))
+        found.append(out.Bars(title="Device time by module", bars=modules, is_charted=True, is_folded=True))
     if profile.memory_bytes:
-        held = [Bar(part.key, part.label, units.gib(part.value), part.share) for part in summary.memory(profile)]
+        held = [out.Bar(part.key, part.label, units.gib(part.value), part.share) for part in summary.memory(profile)]
         found.append(
-            Bars(
+            out.Bars(
                 title="Memory of the fullest device",
                 bars=[bar._replace(key="memory_bytes") for bar in held],
                 headings=("part", "bytes", "share"),
-                kind="" if profile.fits else BAD,
+                kind="" if profile.fits else out.BAD,
                 is_charted=True,
                 is_folded=True,
             )
@@ -203,25 +203,19 @@ def bars_of(profile: Profile) -> list[Bars]:
     return [one for one in found if one.bars]
 
 
-def _phases(profile: Profile) -> Iterator[Bar]:
+def _phases(profile: Profile) -> Iterator[out.Bar]:
     """The phases, and below communication what of it compute hides, which is no part of the time."""
     hidden_s = overlapped_s(profile.rows)
     for part in summary.phases(profile):
-        yield _timed(part)
+        yield timed(part)
         if part.key in COMMUNICATION and hidden_s > 0:
             share = hidden_s / float(profile.whole_s)
-            yield Bar(FAINT, "overlapped communication", units.seconds(hidden_s), share)
+            yield out.Bar(out.FAINT, "overlapped communication", units.seconds(hidden_s), share)
 
 
-def _timed(part: summary.Part) -> Bar:
-    return Bar(part.key, part.label, units.seconds(part.value), part.share)
-
-
-def _nearest(near: "NearestPlan") -> Step:
-    from sightline.answers.plan_columns import word
-
-    said = ", ".join(f"{key.partition('.')[2] or key} {word(value)}" for key, value in near.set.items())
-    return Step(f"{said}: {near.sentence}", near.command)
+def timed(part: summary.Part) -> out.Bar:
+    """Return the bar of a part of the time."""
+    return out.Bar(part.key, part.label, units.seconds(part.value), part.share)
 
 
 def _sentences(profile: Profile, changes: "Sequence[Advice]") -> Iterator[str]:
@@ -235,27 +229,21 @@ def _sentences(profile: Profile, changes: "Sequence[Advice]") -> Iterator[str]:
 def _figures(profile: Profile) -> list[tuple[str, str]]:
     task = profile.task
     found = summary.figures(profile, (*task.headline, *task.details, *task.totals))
-    return [(label, value) for label, value in found if value != summary.NOTHING]
+    return [(label, value) for label, value in found if value != units.NOTHING]
 
 
-def _requests(profile: Profile) -> Iterator[Rows]:
+def _requests(profile: Profile) -> Iterator[out.Rows]:
     """Mean and percentiles of the times of requests, and how a load went."""
     if profile.task is not SERVING:
         return
     if profile.completed:
         rows = [
-            (label, *("-" if value is None else units.seconds(value) for value in values))
-            for label, values in _times(profile)
+            (metric.spoken, *(units.seconds(times[name]) for name in profile.latency_s))
+            for key, metric in profile.task.metrics.items()
+            if metric.parts == STATISTICS and (times := getattr(profile, key)) is not None
         ]
-        yield Rows(title="", headings=("", *profile.latency_s), rows=rows)
-    yield Rows(title="", headings=("", ""), rows=list(_load(profile)), numbers=False)
-
-
-def _times(profile: Profile) -> Iterator[tuple[str, list[Any]]]:
-    """The spoken name of each time that all requests have, with its mean and percentiles."""
-    for key, metric in profile.task.metrics.items():
-        if metric.parts == STATISTICS and (values := getattr(profile, key)) is not None:
-            yield metric.spoken, [values[name] for name in profile.latency_s]
+        yield out.Rows(headings=("", *profile.latency_s), rows=rows)
+    yield out.Rows.of_pairs(list(_load(profile)))
 
 
 def _load(profile: Profile) -> Iterator[tuple[str, str]]:
@@ -305,7 +293,7 @@ def _intervals(profile: Profile) -> list[str]:
     return [*found, f"80 % intervals of {name}: {', '.join(said)}"] if said else found
 
 
-def _interval_table(profile: Profile) -> Rows:
+def _interval_table(profile: Profile) -> out.Rows:
     """The 80 % intervals of the mean and of every percentile of a load's times."""
     names = tuple(profile.latency_s) if profile.task is SERVING and profile.completed else ()
     spans = [
@@ -314,10 +302,10 @@ def _interval_table(profile: Profile) -> Rows:
         if metric.parts == STATISTICS
     ]
     rows = [row for row in spans if any(row[1:])]
-    return Rows(title="80 % intervals of the times of requests", headings=("time", *names), rows=rows)
+    return out.Rows(title="80 % intervals of the times of requests", headings=("time", *names), rows=rows)
 
 
-def _details(profile: Profile) -> list[Part]:
+def _details(profile: Profile) -> list[out.Part]:
     """What everything rests on, and the tables behind the bars."""
     return [
         _interval_table(profile),
@@ -325,20 +313,20 @@ def _details(profile: Profile) -> list[Part]:
         _stages(profile, "Memory by pipeline stage", "parts"),
         _stages(profile, "Memory by item and pipeline stage", "items"),
         evidence_part(profile),
-        Rows(title="Measurement", headings=("", ""), rows=list(_measurement(profile)), numbers=False),
+        out.Rows.of_pairs(list(_measurement(profile)), "Measurement"),
     ]
 
 
-def evidence_part(profile: Profile) -> Part:
+def evidence_part(profile: Profile) -> out.Part:
     """Return what the constants of each kind of operator, and of the framework, rest on."""
     title, evidence = "Evidence of constants", profile.evidence
     if isinstance(evidence, str):
-        return Lines(title=title, lines=[evidence] if evidence else [])
+        return out.Lines(title=title, lines=[evidence] if evidence else [])
     rows = [(name, str(value)) for name, value in evidence.items()]
-    return Rows(title=title, headings=("for", "evidence"), rows=rows, numbers=False)
+    return out.Rows(title=title, headings=("for", "evidence"), rows=rows, numbers=False)
 
 
-def modules_table(profile: Profile) -> Rows:
+def modules_table(profile: Profile) -> out.Rows:
     """Return exposed seconds by module and phase, which sum to the phases."""
     tables = summary.modules(profile)
     phases = [phase for phase in profile.task.phases if any(phase in times for _, times in tables)]
@@ -349,10 +337,10 @@ def modules_table(profile: Profile) -> Rows:
     sums = [sum(times.get(phase, 0.0) for _, times in tables) for phase in phases]
     total = [("total", *map(units.seconds, sums), units.seconds(sum(sums)))]
     heads = ("module", *(summary.LABELS.get(p, p) for p in phases), "total")
-    return Rows(title="Time by module and phase", headings=heads, rows=[*rows, *total] if rows else [])
+    return out.Rows(title="Time by module and phase", headings=heads, rows=[*rows, *total] if rows else [])
 
 
-def _stages(profile: Profile, title: str, kind: str) -> Rows:
+def _stages(profile: Profile, title: str, kind: str) -> out.Rows:
     """The memory of each pipeline stage by part, or by the items in the parts."""
     stages, is_item = profile.stages, kind == "items"
     names = list(dict.fromkeys(n for stage in stages for n, v in getattr(stage, kind).items() if float(v) != 0))
@@ -360,7 +348,7 @@ def _stages(profile: Profile, title: str, kind: str) -> Rows:
     if rows and not is_item:
         rows.append(("total", *(units.gib(float(stage.total)) for stage in stages)))
     headings = ("item" if is_item else "part", *(stage.stage for stage in stages))
-    return Rows(title=title, headings=headings, rows=rows, is_folded=is_item)
+    return out.Rows(title=title, headings=headings, rows=rows, is_folded=is_item)
 
 
 def _measurement(profile: Profile) -> Iterator[tuple[str, str]]:
@@ -371,18 +359,18 @@ def _measurement(profile: Profile) -> Iterator[tuple[str, str]]:
             yield key, f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def ranges_outline(profile: Profile) -> Outline:
+def ranges_outline(profile: Profile) -> out.Outline:
     """Return a profile whose numbers are arrays: the range of each figure of the headline."""
     import numpy as np
 
     def ends(key: str) -> str:
         values, unit = profile.figure(key), profile.task.declared(key).unit
-        said = (summary.shown(end(values).item(), unit) for end in (np.min, np.max))
+        said = (units.shown(end(values).item(), unit) for end in (np.min, np.max))
         return " to ".join(dict.fromkeys(said))
 
     said: list[Any] = [
-        Said(asks=profile.task.figures[key].label, says=ends(key))
+        out.Said(asks=profile.task.figures[key].label, says=ends(key))
         for key in profile.task.headline
         if profile.figure(key) is not None
     ]
-    return Outline(title=f"{profile.source} profile of {np.size(profile.whole_s):,} plans", said=said)
+    return out.Outline(title=f"{profile.source} profile of {np.size(profile.whole_s):,} plans", said=said)

@@ -38,7 +38,7 @@ def _compared(checked: Sequence[Checked]) -> Rows:
     names = labels.variant_labels([one.profile.scenario for one in checked])
     unmet = ["; ".join(each.sentence for each in one.required if not each.met) for one in checked]
     rows = [(name, _MARKS[one.met], said) for name, one, said in zip(names, checked, unmet, strict=True)]
-    return Rows(title="", headings=("scenario", "met", "not met"), rows=rows, numbers=False, most=50)
+    return Rows(headings=("scenario", "met", "not met"), rows=rows, numbers=False, most=50)
 
 
 def requirements_lines(checked: Sequence[Checked], *, impossible: int = 0) -> Iterator[str]:

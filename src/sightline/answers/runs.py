@@ -4,27 +4,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from sightline.answers import outline as out
 from sightline.answers import units
-from sightline.answers.outline import (
-    BAD,
-    FAINT,
-    GOOD,
-    PERHAPS,
-    Cell,
-    Lines,
-    Link,
-    Links,
-    Outline,
-    Part,
-    Rows,
-    Said,
-    Section,
-    Step,
-    Steps,
-    Text,
-)
 from sightline.answers.profile import profile_outline
-from sightline.answers.summary import NOTHING, shown
+from sightline.answers.units import NOTHING, shown
 from sightline.errors import SightlineError
 from sightline.profile import SERVING, TASKS, Profile, Task, task_of
 from sightline.profile.metrics import metric_of
@@ -145,7 +128,7 @@ def runs_outline(
     place: str = "",
     address: Callable[[Run], str] | None = None,
     now: datetime | None = None,
-) -> Outline:
+) -> out.Outline:
     """Return the list of runs; where there is none, what to do.
 
     Args:
@@ -157,21 +140,18 @@ def runs_outline(
     """
     if not runs:
         none = [f"The run store '{place}' has no runs yet."]
-        return Outline(title="", sentences=none, parts=[Steps(title="", steps=[Step(*one) for one in _NEXT])])
-    columns = columns_of(runs, now)
+        return out.Outline(sentences=none, parts=[out.Steps(steps=[out.Step(*one) for one in _NEXT])])
+    columns: dict[str, Sequence[Any]] = {**columns_of(runs, now)}
     # On narrow screens the last column is the one out of sight.
     columns["run"] = columns.pop("run")
-    names: list[Cell] = [Link(label_of(run), address(run)) if address else label_of(run) for run in runs]
-    kinds = {"ok": GOOD, "running": "", **dict.fromkeys(FAILED, BAD)}
-    table = Rows(
-        title="",
-        headings=("name", *columns),
-        rows=list(zip(names, *columns.values(), strict=True)),
-        numbers=[heading == "age" for heading in ("name", *columns)],
+    columns = {"name": [out.Link(label_of(run), address(run)) if address else label_of(run) for run in runs], **columns}
+    kinds = {"ok": out.GOOD, "running": "", **dict.fromkeys(FAILED, out.BAD)}
+    table = out.Rows.of_columns(
+        [out.Column(heading=name, cells=cells, is_number=name == "age") for name, cells in columns.items()],
         kinds={cell: kind for cell in columns["status"] if (kind := kinds.get(cell, ""))},
         least=("model", "task", "result"),
     )
-    return Outline(title="", parts=[Lines(lines=_counted(len(runs), count, place), kind=FAINT), table])
+    return out.Outline(parts=[out.Lines(lines=_counted(len(runs), count, place), kind=out.FAINT), table])
 
 
 def _counted(shown: int, count: int | None, place: str) -> list[str]:
@@ -187,7 +167,7 @@ def is_comparable(run: Run) -> bool:
     return run.status == "ok" and bool(run.result) and bool(run.scenario)
 
 
-def run_outline(run: Run, store: Store, *, since: str = "", links: Sequence[Link] = ()) -> Outline:
+def run_outline(run: Run, store: Store, *, since: str = "", links: Sequence[out.Link] = ()) -> out.Outline:
     """Return what is worth reading of a run.
 
     Args:
@@ -199,26 +179,26 @@ def run_outline(run: Run, store: Store, *, since: str = "", links: Sequence[Link
     profile = profile_of_run(run, store.rows(run))
     about = [*_how(run, store.samples(run).height), *_machine(run.environment)]
     full = profile_outline(profile) if profile is not None else None
-    result: Sequence[Part] = full.parts if full is not None else list(_results(run))
+    result: Sequence[out.Part] = full.parts if full is not None else list(_results(run))
     failed = [] if run.status in _WELL else run.output.rstrip().splitlines()[-_PRINTED:]
     short = _short(run, store)
-    return Outline(
+    return out.Outline(
         title=run.name,
         about=[_status_line(run, since), *(full.about if full is not None else ())],
         said=[*_ended(run), *(full.said if full is not None else ())],
         parts=[
-            Links(links=links),
+            out.Links(links=links),
             *result,
-            Lines(lines=about),
-            Lines(lines=[f"warning: {one}" for one in _warnings(run)], kind=PERHAPS),
-            Lines(title="End of its output" if failed else "", lines=failed),
-            Lines(lines=_prediction(run, store)),
-            Lines(lines=[f"files: {', '.join(sorted(store.storage.files(run.id)))} in {store.place}/{run.id}"]),
-            Steps(title="", steps=[Step("", command) for command in _commands(run, short)]),
-            Section(
+            out.Lines(lines=about),
+            out.Lines(lines=[f"warning: {one}" for one in _warnings(run)], kind=out.PERHAPS),
+            out.Lines(title="End of its output" if failed else "", lines=failed),
+            out.Lines(lines=_prediction(run, store)),
+            out.Lines(lines=[f"files: {', '.join(sorted(store.storage.files(run.id)))} in {store.place}/{run.id}"]),
+            out.Steps(steps=[out.Step("", command) for command in _commands(run, short)]),
+            out.Section(
                 parts=lambda: [
                     _flat("Machine", run.environment),
-                    Text(title="End of its output", text=run.output),
+                    out.Text(title="End of its output", text=run.output),
                 ],
                 is_detail=True,
             ),
@@ -227,11 +207,11 @@ def run_outline(run: Run, store: Store, *, since: str = "", links: Sequence[Link
     )
 
 
-def _ended(run: Run) -> Iterator[Said]:
-    kind = {"ok": GOOD, "running": ""}.get(run.status, BAD)
+def _ended(run: Run) -> Iterator[out.Said]:
+    kind = {"ok": out.GOOD, "running": ""}.get(run.status, out.BAD)
     if run.status not in _WELL or run.reason:
         says = ": ".join(filter(None, (run.status.replace("_", " "), run.reason)))
-        yield Said(asks="outcome", says=says, kind=kind)
+        yield out.Said(asks="outcome", says=says, kind=kind)
 
 
 def _status_line(run: Run, since: str) -> str:
@@ -247,7 +227,7 @@ def _status_line(run: Run, since: str) -> str:
     return " · ".join(filter(None, said))
 
 
-def _results(run: Run) -> Iterator[Part]:
+def _results(run: Run) -> Iterator[out.Part]:
     """The result of a run that is no profile: of a suite its operators, of a known task its figures, else its keys."""
     if isinstance(run.result.get("results"), list):
         yield from _operators(run.result["results"])
@@ -256,7 +236,7 @@ def _results(run: Run) -> Iterator[Part]:
         found = [(metric, figure_of(run.result, key)) for key, metric in task.figures.items()]
         known = [(metric.label, shown(value, metric.unit)) for metric, value in found if _is_number(value)]
         if known:
-            yield Rows(title="", headings=("", ""), rows=known, numbers=False)
+            yield out.Rows.of_pairs(known)
             return
     yield _flat("Result", run.result)
 
@@ -265,48 +245,47 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float)
 
 
-def stored_outline(run: Run) -> Outline:
+def stored_outline(run: Run) -> out.Outline:
     """Return a run without its store: how it ended and its result, folded its environment and scenario."""
     keys = ("id", "status", "reason", "suite", "created", "version")
-    said = [Said(asks=key, says=str(getattr(run, key))) for key in keys if getattr(run, key)]
+    said = [out.Said(asks=key, says=str(getattr(run, key))) for key in keys if getattr(run, key)]
     sections = [
-        Section(title=name, parts=[_flat("", getattr(run, name))], is_folded=True)
+        out.Section(title=name, parts=[_flat("", getattr(run, name))], is_folded=True)
         for name in ("result", "environment", "scenario")
     ]
-    return Outline(title=run.name or run.id, said=said, parts=sections)
+    return out.Outline(title=run.name or run.id, said=said, parts=sections)
 
 
-def in_full(run: Run, rows: "polars.DataFrame", samples: "polars.DataFrame") -> Outline:
+def in_full(run: Run, rows: "polars.DataFrame", samples: "polars.DataFrame") -> out.Outline:
     """Return everything that is stored of a run, a line for each key of its result, environment and scenario."""
     keys = ("id", "name", "suite", "status", "reason", "created", "ended", "version")
     about = [(key, str(getattr(run, key))) for key in keys if getattr(run, key)]
     tables = (("result", run.result), ("environment", run.environment), ("scenario", run.scenario))
     lines = [(f"{name}.{key}", _plain(value)) for name, content in tables for key, value in flatten(content).items()]
     about += [("samples", f"{samples.height:,}"), *lines]
-    return Outline(
-        title="",
+    return out.Outline(
         parts=[
-            Rows(title="", headings=("", ""), rows=about, numbers=False),
+            out.Rows.of_pairs(about),
             _table(rows.columns, rows.rows()),
-            Lines(title="End of its output" if run.output else "", lines=run.output.rstrip().splitlines()),
+            out.Lines(title="End of its output" if run.output else "", lines=run.output.rstrip().splitlines()),
         ],
     )
 
 
-def query_outline(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Outline:
+def query_outline(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> out.Outline:
     """Return what a query gave."""
-    return Outline(title="", parts=[_table(columns, rows)])
+    return out.Outline(parts=[_table(columns, rows)])
 
 
-def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Rows:
+def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> out.Rows:
     cells = [[_plain(value) for value in row] for row in rows]
-    return Rows(title="", headings=columns, rows=cells, numbers=False)
+    return out.Rows(headings=columns, rows=cells, numbers=False)
 
 
-def _flat(title: str, mapping: Mapping[str, Any]) -> Rows:
+def _flat(title: str, mapping: Mapping[str, Any]) -> out.Rows:
     """A line for each key of a mapping."""
     rows = [(key, _plain(value)) for key, value in flatten(mapping).items() if value not in (None, "", [])]
-    return Rows(title=title, headings=("key", "value"), rows=rows, numbers=False)
+    return out.Rows(title=title, headings=("key", "value"), rows=rows, numbers=False)
 
 
 def _plain(value: Any) -> str:
@@ -462,13 +441,13 @@ class _Line(NamedTuple):
         return self.flops_per_s > 0, self.flops_per_s or self.bytes_per_s
 
 
-def _operators(results: Sequence[Mapping[str, Any]]) -> Iterator[Part]:
+def _operators(results: Sequence[Mapping[str, Any]]) -> Iterator[out.Part]:
     """Operators that one run measured, by kind: all of few, of many those that reach most and least."""
     kinds: dict[str, list[_Line]] = {}
     for line in _lines(results):
         kinds.setdefault(line.kind, []).append(line)
     for kind, lines in kinds.items():
-        yield Rows(
+        yield out.Rows(
             title=_title(kind, lines),
             headings=("operator", "time", "FLOP/s", "bytes/s"),
             rows=[
@@ -477,7 +456,7 @@ def _operators(results: Sequence[Mapping[str, Any]]) -> Iterator[Part]:
             ],
         )
     failed = [str(result["reason"]) for result in results if "reason" in result]
-    yield Lines(lines=[f"{len(failed):,} not measured: {failed[0]}"] if failed else [], kind=BAD)
+    yield out.Lines(lines=[f"{len(failed):,} not measured: {failed[0]}"] if failed else [], kind=out.BAD)
 
 
 def _lines(results: Sequence[Mapping[str, Any]]) -> Iterator[_Line]:

@@ -2,15 +2,13 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sightline.answers import labels, summary, units
-from sightline.answers.outline import BAD, FAINT, GOOD, Charts, Lines, Outline, Part, Rows, Section
+from sightline.answers.outline import BAD, FAINT, GOOD, Charts, Column, Lines, Outline, Part, Rows, Section
 from sightline.answers.profile import profile_outline
 from sightline.errors import InputError, nearest
 from sightline.profile import TASKS, Profile
-from sightline.profile.results import flatten
 
 if TYPE_CHECKING:
     from sightline.explanation.answer import Advice
@@ -73,7 +71,7 @@ def _merit(profile: Profile, key: str) -> tuple[bool, float]:
     if not _has(profile, key):
         return True, 0.0
     metric = profile.task.figures.get(key)
-    value = profile.figure(key) if metric else flatten({p: getattr(profile, p) for p in _PARTS})[key]
+    value = profile.figure(key)
     if not isinstance(value, int | float):
         return True, 0.0
     return False, -float(value) if metric and metric.better == "higher" else float(value)
@@ -91,18 +89,7 @@ NAMED = ("scenario", "operator")
 """Headings of names."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Label:
-    """The values of one swept key, or the names of scenarios."""
-
-    heading: str
-    """The last part of the key, or all of it where two end alike."""
-    cells: Sequence[str]
-    is_number: bool
-    """Whether all values are plain numbers."""
-
-
-def told_apart(profiles: Sequence[Profile], cells: Sequence[Mapping[str, Any]] = ()) -> list[Label]:
+def told_apart(profiles: Sequence[Profile], cells: Sequence[Mapping[str, Any]] = ()) -> list[Column]:
     """Return a column for each key that was swept, and the scenario's name where names differ or nothing was swept.
 
     ``cells`` has the values of swept keys of every profile.
@@ -111,40 +98,24 @@ def told_apart(profiles: Sequence[Profile], cells: Sequence[Mapping[str, Any]] =
     heading = NAMED[0] if profiles[0].phases else NAMED[1]
     keys = list(dict.fromkeys(key for cell in cells for key in cell))
     if not keys:
-        return [Label(heading=heading, cells=labels.variant_labels(scenarios), is_number=False)]
+        return [Column(heading=heading, cells=labels.variant_labels(scenarios), is_number=False)]
     names = list(map(labels.title, scenarios))
     is_named = all(scenario.name for scenario in scenarios) and len({*names}) > 1
     swept = [_of_key(key, keys, [cell.get(key) for cell in cells]) for key in keys]
-    return [*([Label(heading=heading, cells=names, is_number=False)] if is_named else []), *swept]
+    return [*([Column(heading=heading, cells=names, is_number=False)] if is_named else []), *swept]
 
 
-def _of_key(key: str, keys: Sequence[str], values: Sequence[Any]) -> Label:
+def _of_key(key: str, keys: Sequence[str], values: Sequence[Any]) -> Column:
     last = key.rpartition(".")[2]
     alone = [other.rpartition(".")[2] for other in keys].count(last) == 1
-    return Label(
+    return Column(
         heading=(last if alone else key.replace(".", " ")).replace("_", " "),
-        cells=list(map(_typed, values)),
+        cells=list(map(units.word, values)),
         is_number=all(isinstance(value, int | float) and not isinstance(value, bool) for value in values),
     )
 
 
-def _typed(value: Any) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, float):
-        return f"{value:g}".replace("e+", "e")
-    if isinstance(value, Mapping):
-        return ", ".join(f"{key} {_typed(item)}" for key, item in value.items())
-    if isinstance(value, list | tuple):
-        return " + ".join(map(_typed, value)) or "none"
-    return str(value)
-
-
-_WORDS = ("fits", "bottleneck", "evidence")
-"""Columns of words."""
-_SHARED = (*_WORDS, "usd_per_hour")
+_SHARED = (*summary.WORDS, "usd_per_hour")
 """Columns that become a phrase above the table where all lines say the same."""
 _OF_SERVING = (r"kv_use\.mean", "interval", "output_tokens_per_s", "cost_usd_per_million_tokens", r"latency_s\.p[\d.]+")
 _LEAST = ("mfu", "bottleneck", "bytes_per_s", "latency_s", "tokens_per_s", *_OF_SERVING)
@@ -226,13 +197,9 @@ def table_of(profiles: Sequence[Profile], cells: Cells = (), *, total: int | Non
     names, figures = told_apart(profiles, cells), [one for one in columns.values() if one not in shared]
     # Whether a plan fits must not be what has no room.
     figures.sort(key=lambda one: one.key != "fits")
-    cells_of = [*(one.cells for one in names), *(one.cells for one in figures)]
     phrase = " · ".join(_phrase(profiles, column) for column in shared)
-    return [phrase] * bool(phrase), Rows(
-        title="",
-        headings=[*(one.heading for one in names), *(one.heading for one in figures)],
-        rows=list(zip(*cells_of, strict=True)),
-        numbers=[*(one.is_number for one in names), *(one.key not in _WORDS for one in figures)],
+    return [phrase] * bool(phrase), Rows.of_columns(
+        [*names, *figures],
         total=total,
         most=50,
         labels=len(names),
@@ -242,7 +209,7 @@ def table_of(profiles: Sequence[Profile], cells: Cells = (), *, total: int | Non
     )
 
 
-def _phrase(profiles: Sequence[Profile], column: summary.Compared) -> str:
+def _phrase(profiles: Sequence[Profile], column: Column) -> str:
     """What all cells of a column say."""
     said = column.cells[0]
     if column.key == "usd_per_hour":

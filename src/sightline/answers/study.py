@@ -1,12 +1,13 @@
 """A study of hardware or plans: its columns as people read them, what it found, its pictures and its table."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import floor, isfinite, log10
 from typing import Any
 
 from sightline.answers import units
 from sightline.answers.outline import Charts, Lines, Outline, Part, Rows, Text
+from sightline.answers.outline import Column as ShownColumn
 from sightline.answers.units import digits
 from sightline.exploration.answer import Column, StudyAnswer
 from sightline.quantities import as_python, counted
@@ -133,30 +134,18 @@ def numeric(values: Iterable[Any]) -> bool:
 _COUNTS = ("tokens", "parameters", "requests", "tokens/s", "requests/s")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class StudyColumn:
-    """One column of the table that people read."""
-
-    key: str
-    heading: str
-    cells: Sequence[str] = field(repr=False)
-    is_number: bool
-    tells_apart: bool
-    """Whether it is one of the words that a row begins with, or one of the study's axes."""
-
-
-def columns_of(answer: StudyAnswer, rows: int | None = None) -> list[StudyColumn]:
+def columns_of(answer: StudyAnswer, rows: int | None = None) -> list[ShownColumn]:
     """Return the columns that the study shows, of its first ``rows`` only if a number is given."""
     keys = [key for key in answer.shown or answer.columns if key in answer.columns]
     quantities = {key: quantity_of(key, answer.about) for key in keys}
     headings = _headings(quantities)
-    found: list[StudyColumn] = []
+    found: list[ShownColumn] = []
     for key in keys:
         values = [as_python(value) for value in answer.columns[key][:rows]]
         is_number = numeric(values)
         told = (not found or found[-1].tells_apart) and (key in answer.axes or not is_number) and "bound" not in key
         found.append(
-            StudyColumn(
+            ShownColumn(
                 key=key,
                 heading=headings[key],
                 cells=_cells(quantities[key], values, headings[key]),
@@ -216,11 +205,9 @@ def _table(answer: StudyAnswer, *, is_folded: bool) -> Rows:
     columns = columns_of(answer, _MOST_ROWS)
     labels = [column for column in columns if column.tells_apart] or columns[:1]
     ordered = [*labels, *(column for column in columns if column not in labels)]
-    return Rows(
+    return Rows.of_columns(
+        ordered,
         title="Table" if is_folded else "",
-        headings=[column.heading for column in ordered],
-        rows=list(zip(*(column.cells for column in ordered), strict=True)),
-        numbers=[column.is_number for column in ordered],
         total=len(answer),
         most_lines=None if len(answer) <= _MOST_LINES else _HEAD,
         is_folded=is_folded,
@@ -234,4 +221,4 @@ def _table(answer: StudyAnswer, *, is_folded: bool) -> Rows:
 def studies_outline(studies: Mapping[str, str]) -> Outline:
     """Return the names of the built-in studies with what each asks."""
     rows: Sequence[tuple[str, str]] = list(studies.items())
-    return Outline(title="", parts=[Rows(title="", headings=("name", "asks"), rows=rows, numbers=False)])
+    return Outline(parts=[Rows(headings=("name", "asks"), rows=rows, numbers=False)])

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from sightline.answers import units
+from sightline.answers.outline import Column
+from sightline.answers.units import NOTHING
 from sightline.profile import COMMUNICATION, IDLE_PHASES, MEMORY_PARTS, SERVING, Profile
 from sightline.profile.results import answer_to_dict, flatten
 from sightline.quantities import Number, percent
@@ -16,19 +18,6 @@ LABELS = {
 }
 """Names of phases and memory parts for people, where they differ from the key."""
 
-_FORMATS: Mapping[str, Any] = {
-    "s": units.seconds,
-    "count": units.number,
-    "tokens": lambda value: f"{units.count(value)} tokens",
-    "FLOP": lambda value: units.rate(value, "FLOP"),
-    "FLOP/s": lambda value: units.rate(value, "FLOP/s"),
-    "requests/s": lambda value: f"{units.digits(value)}/s",
-    "B": units.size,
-    "B/s": lambda value: units.rate(value, "B/s"),
-    "J": units.energy,
-    "USD": units.money,
-    "share": units.percent,
-}
 _HEADINGS = {
     "fits": "fits",
     "memory": "memory GiB",
@@ -46,17 +35,8 @@ _PASSES = {"forward": "forward", "backward": "forward", "recompute": "forward"}
 """Phases of training in which the same modules run, by the one that stands for them."""
 
 
-NOTHING = "-"
-"""What stands for a figure that is not known."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Compared:
-    """A column of a table with one line per scenario."""
-
-    key: str
-    heading: str
-    cells: Sequence[str]
+WORDS = ("fits", "bottleneck", "evidence")
+"""Columns of words, by key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -72,12 +52,7 @@ class Part:
 def figure(profile: Profile, key: str) -> str:
     """Return a metric with its unit; a dash for one that is unknown or zero."""
     value = profile.figure(key)
-    return shown(value, profile.task.declared(key).unit) if value else NOTHING
-
-
-def shown(value: Any, unit: str) -> str:
-    """Return a value with its unit as people read it."""
-    return value if isinstance(value, str) else str(_FORMATS.get(unit, units.digits)(float(value)))
+    return units.shown(value, profile.task.declared(key).unit) if value else NOTHING
 
 
 def figures(profile: Profile, keys: Iterable[str]) -> list[tuple[str, str]]:
@@ -105,14 +80,9 @@ def bound_by(profile: Profile) -> str:
 
 
 def serving_sentences(profile: Profile) -> Iterator[str]:
-    """Yield whether a served load keeps its objective, what limits it, and how many replicas autoscaling had."""
+    """Yield what limits a served load, and how many replicas autoscaling had."""
     if profile.task.name != "serving":
         return
-    kept, slo = profile.good_share, profile.scenario.workload.slo
-    if kept is not None and slo is not None:
-        verdict = "SLO met" if keeps_slo(profile) else "SLO missed"
-        share = f"{units.percent(kept)} of the requests meet every limit, {float(slo.percentile):g} % required"
-        yield f"{share}: {verdict}."
     if profile.limited_by:
         yield f"{profile.limited_by[:1].upper()}{profile.limited_by[1:]}."
     if said := _replicas_sentence(profile):
@@ -155,17 +125,18 @@ def in_a_line(profile: Profile) -> str:
     return " · ".join([*speeds(profile), f"bound by {bound_by(profile)}", fit_sentence(profile)])
 
 
-def compared(profiles: Sequence[Profile]) -> list[Compared]:
+def compared(profiles: Sequence[Profile]) -> list[Column]:
     """Return the columns of a table with one line per scenario, without those that say nothing of any."""
     task = profiles[0].task
     is_run = all(p.measurement and not p.memory_bytes for p in profiles)
     headings = {**_HEADINGS, "bottleneck": "made by"} if is_run else _HEADINGS
     promised = _promised_percentiles(profiles)
     found = (
-        Compared(
+        Column(
             key=key,
             heading=headings.get(key) or task.declared(key).short,
             cells=[_cell(profile, key) for profile in profiles],
+            is_number=key not in WORDS,
         )
         for key in (key.replace(".p90", f".{promised}") for key in task.compared)
     )

@@ -1,19 +1,23 @@
 """Numbers as people read them: a few digits, a unit, nothing a column could not hold."""
 
 import math
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
 
 from sightline import quantities
 
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
-_DECIMAL = ("", "k", "M", "G", "T", "P", "E")
+_DECIMAL = ("", "k", "M", "G", "T", "P", "E", "Z", "Y")
 _MINUTE, _HOUR, _DAY, _YEAR = 60.0, 3600.0, 86400.0, 365.25 * 86400.0
-_NONE = "-"
+NOTHING = "-"
+"""What stands for a figure that is not known."""
 
 
 def digits(value: float, significant: int = 3) -> str:
     """Return ``value`` with about ``significant`` digits and thousands separators, never in exponent form."""
     if not math.isfinite(value):
-        return _NONE
+        return NOTHING
     if value == 0:
         return "0"
     decimals = max(0, significant - 1 - math.floor(math.log10(abs(value))))
@@ -25,10 +29,10 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if math.isfinite(value) and value == int(value) else digits(value)
 
 
-def seconds(value: float) -> str:
-    """Return a duration in the unit that suits it, from nanoseconds to years."""
-    if not math.isfinite(value):
-        return _NONE
+def seconds(value: float | None) -> str:
+    """Return a duration in the unit that suits it, from nanoseconds to years; a dash for one that is not known."""
+    if value is None or not math.isfinite(value):
+        return NOTHING
     size = abs(value)
     for limit, unit, divisor in (
         (1e-6, "ns", 1e-9),
@@ -51,7 +55,7 @@ def size(value: float) -> str:
 
 def gib(value: float) -> str:
     """Return bytes as GiB with one decimal, for columns that share the unit."""
-    return f"{value / 2**30:,.1f} GiB" if math.isfinite(value) else _NONE
+    return f"{value / 2**30:,.1f} GiB" if math.isfinite(value) else NOTHING
 
 
 def rate(value: float, unit: str) -> str:
@@ -67,7 +71,7 @@ def energy(value_j: float) -> str:
 def money(value_usd: float) -> str:
     """Return an amount in US dollars, large ones in thousands, millions and billions."""
     if abs(value_usd) < 10_000:
-        return f"${value_usd:,.2f}" if math.isfinite(value_usd) else _NONE
+        return f"${value_usd:,.2f}" if math.isfinite(value_usd) else NOTHING
     return "$" + _scaled(value_usd, 1000.0, ("", "k", "M", "B", "T"), "")
 
 
@@ -78,12 +82,45 @@ def count(value: float) -> str:
 
 def percent(fraction: float) -> str:
     """Return a fraction as a percentage with one decimal."""
-    return quantities.percent(fraction, 1) if math.isfinite(fraction) else _NONE
+    return quantities.percent(fraction, 1) if math.isfinite(fraction) else NOTHING
+
+
+FORMATS: Mapping[str, Callable[[float], str]] = {
+    "s": seconds,
+    "count": number,
+    "tokens": lambda value: f"{count(value)} tokens",
+    "requests/s": lambda value: f"{digits(value)}/s",
+    "B": size,
+    "J": energy,
+    "USD": money,
+    "share": percent,
+    **{unit: partial(rate, unit=unit) for unit in ("FLOP", "FLOP/s", "B/s", "bit/s", "W", "Wh", "Hz")},
+}
+"""How values in each base unit are written."""
+
+
+def shown(value: Any, unit: str) -> str:
+    """Return a value in a base unit as people read it; words stay as they are."""
+    return value if isinstance(value, str) else FORMATS.get(unit, digits)(float(value))
+
+
+def word(value: Any) -> str:
+    """Return a choice or a setting as people read it."""
+    if value is None or isinstance(value, bool):
+        return {None: NOTHING, True: "yes", False: "no"}[value]
+    if isinstance(value, Mapping):
+        return str(value["kind"]) if "kind" in value else ", ".join(f"{key} {word(one)}" for key, one in value.items())
+    if isinstance(value, list | tuple):
+        return " + ".join(map(word, value)) or "none"
+    if not isinstance(value, float):
+        return str(value)
+    short = f"{value:g}"
+    return f"{value:.0f}" if value.is_integer() and float(short) != value else short.replace("e+", "e")
 
 
 def _scaled(value: float, base: float, units: tuple[str, ...], gap: str) -> str:
     if not math.isfinite(value):
-        return _NONE
+        return NOTHING
     step = 0
     while abs(value) >= base * 0.9995 and step < len(units) - 1:
         value /= base

@@ -114,7 +114,7 @@ def expected_outline(means: Mapping[str, Mapping[str, Any]]) -> Outline:
     headings = ("left out", "sources", "cases", "mean", "largest", "inside", "below 60 %", "half-width")
     return Outline(
         title="Means over sources and device architectures",
-        parts=[Rows(title="", headings=headings, rows=rows)],
+        parts=[Rows(headings=headings, rows=rows)],
     )
 
 

@@ -4,24 +4,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from sightline.answers import outline as out
 from sightline.answers import units
-from sightline.answers.outline import (
-    BAD,
-    FAINT,
-    GOOD,
-    PERHAPS,
-    Charts,
-    Lines,
-    Link,
-    Links,
-    Outline,
-    Part,
-    Rows,
-    Said,
-    Section,
-    Step,
-    Steps,
-)
 from sightline.answers.runs import HOW_TO_WATCH, age, columns_of, label_of
 from sightline.watching import WatchRecord
 from sightline.watching.screen import gap, summary
@@ -31,7 +15,7 @@ _SILENT = 20.0
 _LEAST_SILENT_S = 30.0
 
 
-def watches_outline(records: Sequence[WatchRecord], place: str, address: Callable[[str], str]) -> Outline:
+def watches_outline(records: Sequence[WatchRecord], place: str, address: Callable[[str], str]) -> out.Outline:
     """Return the list of watched jobs, newest first; where there is none, how to watch one.
 
     Args:
@@ -41,18 +25,18 @@ def watches_outline(records: Sequence[WatchRecord], place: str, address: Callabl
     """
     if not records:
         none = f"The run store '{place}' has no watched jobs yet. Watch a job from its program:"
-        return Outline(title="", parts=[Steps(title="", steps=[Step(none, HOW_TO_WATCH)])])
+        return out.Outline(parts=[out.Steps(steps=[out.Step(none, HOW_TO_WATCH)])])
     newest = list(reversed(records))
     columns = columns_of([one.run for one in newest])
     kept = {heading: columns[heading] for heading in ("age", "model", "status")}
     rows = [
-        (Link(label_of(one.run), address(one.id)), *cells, summary(one.last) if one.last else "no step yet")
+        (out.Link(label_of(one.run), address(one.id)), *cells, summary(one.last) if one.last else "no step yet")
         for one, *cells in zip(newest, *kept.values(), strict=True)
     ]
-    return Outline(title="", parts=[Rows(title="", headings=("job", *kept, "last seen"), rows=rows, numbers=False)])
+    return out.Outline(parts=[out.Rows(headings=("job", *kept, "last seen"), rows=rows, numbers=False)])
 
 
-def watch_outline(one: WatchRecord, links: Sequence[Link] = (), now: datetime | None = None) -> Outline:
+def watch_outline(one: WatchRecord, links: Sequence[out.Link] = (), now: datetime | None = None) -> out.Outline:
     """Return one watched job: how it is, its chart, and what was said of it, newest first.
 
     Args:
@@ -62,13 +46,13 @@ def watch_outline(one: WatchRecord, links: Sequence[Link] = (), now: datetime | 
     """
     predicted = one.about.get("predicted") or {}
     said = summary(one.last) if one.last else "no step yet"
-    return Outline(
+    return out.Outline(
         title=label_of(one.run),
         said=list(_short_answer(one, predicted, now or datetime.now(UTC))),
         parts=[
-            Links(links=links),
-            Charts(answer=one, label=f"step time by step: {said}", start="watched", function=_CHART),
-            Section(title="Events", parts=[part for e in reversed(one.events) for part in _event(e)]),
+            out.Links(links=links),
+            out.Charts(answer=one, label=f"step time by step: {said}", start="watched", function=_CHART),
+            out.Section(title="Events", parts=[part for e in reversed(one.events) for part in _event(e)]),
         ],
     )
 
@@ -76,17 +60,21 @@ def watch_outline(one: WatchRecord, links: Sequence[Link] = (), now: datetime | 
 _CHART = "sightline.charts.watched_steps:record_chart"
 
 
-def _short_answer(one: WatchRecord, predicted: Mapping[str, Any], now: datetime) -> Iterator[Said]:
-    yield Said(asks="job", says=_state(one, now), kind=GOOD if one.is_running or one.run.status == "ok" else BAD)
+def _short_answer(one: WatchRecord, predicted: Mapping[str, Any], now: datetime) -> Iterator[out.Said]:
+    yield out.Said(
+        asks="job", says=_state(one, now), kind=out.GOOD if one.is_running or one.run.status == "ok" else out.BAD
+    )
     last = one.last
     if not last:
         return
-    yield Said(asks="how fast", says=summary(last, " · "))
+    yield out.Said(asks="how fast", says=summary(last, " · "))
     if last.get("gap") is not None and predicted:
         low, high = predicted["interval"]["step_time_s"]
         is_inside = low <= last["step_time_s"] <= high
         told = f"{units.seconds(predicted['step_time_s'])} (80 %: {units.seconds(low)} to {units.seconds(high)})"
-        yield Said(asks="predicted", says=f"{told}: {gap(last['gap'])}", kind=GOOD if is_inside else PERHAPS)
+        yield out.Said(
+            asks="predicted", says=f"{told}: {gap(last['gap'])}", kind=out.GOOD if is_inside else out.PERHAPS
+        )
 
 
 def _state(one: WatchRecord, now: datetime) -> str:
@@ -103,9 +91,9 @@ def _state(one: WatchRecord, now: datetime) -> str:
     return f"running for {age(one.run, now)}{silent}"
 
 
-def _event(event: Mapping[str, Any]) -> Iterator[Part]:
-    kind = {"departure": PERHAPS, "note": FAINT}.get(str(event.get("kind")), "")
+def _event(event: Mapping[str, Any]) -> Iterator[out.Part]:
+    kind = {"departure": out.PERHAPS, "note": out.FAINT}.get(str(event.get("kind")), "")
     command = str(event.get("command") or "")
     said = str(event.get("sentence", "")).replace(f"; see `{command}`", "")
-    yield Lines(lines=[f"step {event['step']:,}: {said}" if event.get("step") else said], kind=kind)
-    yield Steps(title="", steps=[Step("", command)] if command else [])
+    yield out.Lines(lines=[f"step {event['step']:,}: {said}" if event.get("step") else said], kind=kind)
+    yield out.Steps(steps=[out.Step("", command)] if command else [])

@@ -506,14 +506,14 @@ OTHERS: Mapping[str, Metric] = {
 
 @cache
 def metric_of(key: str) -> Metric:
-    """Return the declaration of a result key of whichever task declares it.
+    """Return the declaration of a result key of whichever task declares it; of a part of the memory, that of all.
 
     An unknown key that ends in ``_s`` is a time, any other a plain number.
     """
     name, _, part = key.partition(".")
     found = next((task.metrics[name] for task in TASKS if name in task.metrics), None)
     if found is None:
-        return OTHERS.get(key) or Metric(
-            "s" if name.endswith("_s") else "count", key.removesuffix("_s").replace("_", " "), ""
-        )
+        unit: Unit = "s" if name.endswith("_s") else "count"
+        plain = Metric(unit, key.removesuffix("_s").replace("_", " "), "")
+        return OTHERS.get(key) or OTHERS.get(f"{name}.total") or plain
     return found.of_part(part) if part else found

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from math import ceil, sqrt
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from sightline.profile.profile import Row
 from sightline.quantities import COVERAGE, as_json
@@ -94,37 +94,8 @@ def flatten(mapping: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-class PredictedWork(Protocol):
-    """The prediction of the same scenario, for the FLOPs of its work."""
-
-    @property
-    def scenario(self) -> Any:
-        """With the tokens of a step and the devices."""
-        ...
-
-    @property
-    def step_time_s(self) -> Any:
-        """Predicted."""
-        ...
-
-    @property
-    def mfu(self) -> Any:
-        """Predicted."""
-        ...
-
-    @property
-    def hfu(self) -> Any:
-        """Predicted."""
-        ...
-
-    @property
-    def model_flops(self) -> Any:
-        """Of a step on all devices."""
-        ...
-
-
 def measured_rates(
-    predicted: PredictedWork, step_time_s: float, *, tokens: float | None = None, devices: float | None = None
+    predicted: Any, step_time_s: float, *, tokens: float | None = None, devices: float | None = None
 ) -> dict[str, float]:
     """Return the rates of a measured step, by result key.
 
@@ -132,7 +103,7 @@ def measured_rates(
     those of the scenario in proportion to the tokens: longer sequences cost a little more than that.
 
     Args:
-        predicted: The prediction of the scenario.
+        predicted: The prediction of the scenario, with its ``step_time_s``, ``mfu``, ``hfu`` and ``model_flops``.
         step_time_s: Measured seconds of a step.
         tokens: Tokens of a step on all devices; None for the scenario's.
         devices: Devices that ran it; None for the scenario's.

@@ -5,6 +5,7 @@ import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from math import isnan
 from typing import TYPE_CHECKING, Any
 
 from sightline.answers import labels
@@ -75,12 +76,12 @@ def _typed(value: Any) -> Any:
 
 
 def cell_of(value: Any) -> Any:
-    """Return a value as a cell has it: yes and no as in JSON, a list as its words."""
+    """Return a value as a cell has it: yes and no as in JSON, a list as its words; nothing for NaN."""
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, list):
-        return " ".join(str(item) for item in value)
-    return value
+    if isinstance(value, list | tuple):
+        return " ".join(map(str, value))
+    return "" if isinstance(value, float) and isnan(value) else value
 
 
 def csv_of(spec: dict[str, Any]) -> str:
@@ -113,15 +114,7 @@ def study_to_csv(answer: "StudyAnswer") -> str:
     """Return every row of a study as CSV text under its columns' names, in SI units; absent values are empty cells."""
     if not len(answer):
         return ",".join(answer.columns) + "\n"
-    return csv_text([{name: _study_cell(value) for name, value in row.items()} for row in answer.rows])
-
-
-def _study_cell(value: Any) -> Any:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, float) and value != value:  # noqa: PLR0124 (NaN: a figure that the row does not have)
-        return ""
-    return " ".join(map(str, value)) if isinstance(value, list | tuple) else value
+    return csv_text([{name: cell_of(value) for name, value in row.items()} for row in answer.rows])
 
 
 def explained_to_csv(explanation: "Explanation") -> str:

@@ -10,27 +10,8 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any, TypeAlias
 
+from sightline.answers import outline as out
 from sightline.answers.labels import scenario_yaml
-from sightline.answers.outline import (
-    FAINT,
-    PERHAPS,
-    Bars,
-    Cell,
-    Charts,
-    Entries,
-    Figures,
-    Lines,
-    Link,
-    Links,
-    Outline,
-    Part,
-    Rows,
-    Said,
-    Section,
-    Steps,
-    Studies,
-    Text,
-)
 from sightline.answers.units import percent
 from sightline.on_demand import named
 
@@ -95,7 +76,7 @@ def _class(kind: str) -> str:
 
 def warned(warnings: Iterable[str]) -> str:
     """Return a paragraph for each warning, once."""
-    return paragraphs((f"Warning: {warning}" for warning in dict.fromkeys(warnings)), PERHAPS)
+    return paragraphs((f"Warning: {warning}" for warning in dict.fromkeys(warnings)), out.PERHAPS)
 
 
 def listed(lines: Iterable[str]) -> str:
@@ -118,13 +99,13 @@ def text(content: str, label: str, file: str = "") -> str:
     return f'<pre tabindex="0" role="region" aria-label="{escape(label)}"{named}>{escape(content)}</pre>'
 
 
-def linked(link: Link) -> str:
+def linked(link: out.Link) -> str:
     """Return the element of a link."""
     named = f' aria-label="{escape(link.label)}"' if link.label else ""
     return f'<a href="{escape(link.address)}"{named}>{escape(link.text)}</a>'
 
 
-def buttons(links: Iterable[Link]) -> str:
+def buttons(links: Iterable[out.Link]) -> str:
     """Return a row of links that look like buttons."""
     found = "".join(linked(one).replace("<a ", '<a class="button" ', 1) for one in links)
     return f'<div class="tools">{found}</div>' if found else ""
@@ -136,7 +117,7 @@ def cards(figures: Iterable[tuple[str, str]]) -> str:
     return f'<dl class="figures">{found}</dl>' if found else ""
 
 
-def short_answer(lines: Iterable[Said]) -> str:
+def short_answer(lines: Iterable[out.Said]) -> str:
     """Return the answer that is read in five seconds: whether it fits, how fast it is, what binds it, what it costs."""
     found = "".join(
         f"<div><dt>{escape(one.asks)}</dt><dd{_class(one.kind)}>{escape(one.says)}</dd></div>" for one in lines
@@ -150,7 +131,7 @@ _SENTENCE = 40
 
 def table(
     headings: Sequence[str],
-    rows: Iterable[Sequence[Cell]],
+    rows: Iterable[Sequence[out.Cell]],
     *,
     label: str = "table",
     numbers: bool | Sequence[bool] = True,
@@ -169,14 +150,14 @@ def table(
     columns = zip(*lines, strict=True) if lines else [()] * count
     kinds = [_class(_kind_of(column, is_number=is_number)) for column, is_number in zip(columns, right, strict=True)]
 
-    def cells(tag: str, values: Sequence[Cell]) -> str:
+    def cells(tag: str, values: Sequence[out.Cell]) -> str:
         scope = ' scope="col"' if tag == "th" else ""
         pairs = zip(kinds, values, strict=True)
         # A column without a heading is the label of its row, which needs no name.
         return "".join(
             f"<td{kind}></td>"
             if tag == "th" and not value
-            else f"<{tag}{scope}{kind}>{linked(value) if isinstance(value, Link) else escape(value)}</{tag}>"
+            else f"<{tag}{scope}{kind}>{linked(value) if isinstance(value, out.Link) else escape(value)}</{tag}>"
             for kind, value in pairs
         )
 
@@ -185,11 +166,11 @@ def table(
     return scrolled(f"<table>{head}<tbody>{body}</tbody></table>", label)
 
 
-def _kind_of(column: Sequence[Cell], *, is_number: bool) -> str:
+def _kind_of(column: Sequence[out.Cell], *, is_number: bool) -> str:
     """The class of a column's cells: numbers, or sentences, which are not folded to a word a line."""
     if is_number:
         return "n"
-    return "sentence" if any(len(one.text if isinstance(one, Link) else one) > _SENTENCE for one in column) else ""
+    return "sentence" if any(len(one.text if isinstance(one, out.Link) else one) > _SENTENCE for one in column) else ""
 
 
 def scrolled(html: str, label: str) -> str:
@@ -229,7 +210,7 @@ MOST_ROWS = 400
 
 
 def outline_piece(
-    outline: Outline,
+    outline: out.Outline,
     *,
     level: int = 2,
     title_level: int | None = None,
@@ -246,10 +227,10 @@ def outline_piece(
         in_notebook: Whether it stands in a notebook, which has its charts below it and details folded.
     """
     layout = _Layout(level=level, in_notebook=in_notebook)
-    front = sum(isinstance(part, Figures) for part in outline.parts[:1])
+    front = sum(isinstance(part, out.Figures) for part in outline.parts[:1])
     return joined(
         headline(outline.title, title_level) if title_level else "",
-        paragraphs(outline.about, FAINT),
+        paragraphs(outline.about, out.FAINT),
         short_answer([*outline.said, *outline.legend]),
         *map(layout.part, outline.parts[:front]),
         inserted,
@@ -257,7 +238,7 @@ def outline_piece(
         paragraphs(outline.sentences),
         *map(layout.part, outline.parts[front:]),
         layout.holding("Assumptions", listed(outline.assumptions), is_folded=in_notebook),
-        paragraphs(outline.footnotes, FAINT),
+        paragraphs(outline.footnotes, out.FAINT),
         folded("Resolved scenario", text(scenario_yaml(outline.scenario), "scenario")) if outline.scenario else "",
     )
 
@@ -275,56 +256,56 @@ class _Layout:
             return joined(*parts)
         return folded(title, *parts) if is_folded else section(title, *parts, level=self.level)
 
-    def part(self, part: Part) -> Piece:  # noqa: C901, PLR0911 - a case for each kind of part
+    def part(self, part: out.Part) -> Piece:  # noqa: C901, PLR0911 - a case for each kind of part
         """Return one part of an answer."""
         match part:
-            case Section():
+            case out.Section():
                 return self._section(part)
-            case Outline():
+            case out.Outline():
                 return outline_piece(part, level=self.level, in_notebook=self.in_notebook)
-            case Lines():
+            case out.Lines():
                 return self.holding(part.title, paragraphs(part.lines, part.kind), is_folded=False)
-            case Figures():
+            case out.Figures():
                 return joined("" if self.in_notebook else cards(part.figures))
-            case Bars():
+            case out.Bars():
                 return joined() if part.is_charted else self._bars(part)
-            case Rows():
+            case out.Rows():
                 return self._rows(part)
-            case Steps():
+            case out.Steps():
                 return self.holding(part.title, _steps(part), is_folded=False)
-            case Charts():
+            case out.Charts():
                 return joined() if self.in_notebook else charts_piece(part)
-            case Text():
+            case out.Text():
                 return folded(part.title, text(part.text, part.title, part.file), is_open=part.is_open)
-            case Links():
+            case out.Links():
                 return joined(buttons(part.links))
-            case Entries():
+            case out.Entries():
                 opened = not (part.is_detail or self.in_notebook)
                 entries = (
                     folded(f"{one.id} {one.says}", paragraphs(one.lines), is_open=opened) for one in part.entries
                 )
                 return self.holding(part.title, *entries, is_folded=False)
-            case Studies():
+            case out.Studies():
                 return self._studies(part)
 
-    def _section(self, part: Section) -> Piece:
+    def _section(self, part: out.Section) -> Piece:
         if part.is_long and self.in_notebook:
             return joined()
         inner = _Layout(level=self.level + bool(part.title and not part.is_folded), in_notebook=self.in_notebook)
         inside = map(inner.part, part.made)
         return self.holding(part.title, *inside, is_folded=part.is_folded or (self.in_notebook and part.is_detail))
 
-    def _bars(self, part: Bars) -> Piece:
+    def _bars(self, part: out.Bars) -> Piece:
         rows = [(bar.label, bar.value, percent(bar.share), *bar.more) for bar in part.bars]
         shown = table(part.headings, rows, label=part.title) if rows else ""
         return self.holding(part.title, shown, is_folded=part.is_folded or self.in_notebook)
 
-    def _rows(self, part: Rows) -> Piece:
+    def _rows(self, part: out.Rows) -> Piece:
         if not part.rows:
             return joined()
         rows = part.rows[: MOST_ROWS // 2 if self.in_notebook else MOST_ROWS]
         left = (part.total or len(part.rows)) - len(rows)
-        more = paragraphs([f"{left:,} more; use --csv or --json"] if left > 0 else [], FAINT)
+        more = paragraphs([f"{left:,} more; use --csv or --json"] if left > 0 else [], out.FAINT)
         shown = table(
             part.headings,
             rows,
@@ -333,7 +314,7 @@ class _Layout:
         )
         return self.holding(part.title, shown, more, is_folded=part.is_folded)
 
-    def _studies(self, part: Studies) -> Piece:
+    def _studies(self, part: out.Studies) -> Piece:
         from sightline.answers.study import study_outline
 
         if self.in_notebook and len(part.studies) > 1:
@@ -341,7 +322,7 @@ class _Layout:
         studies = (
             section(
                 f"{one.id}: {one.answer.title}",
-                paragraphs([one.status], FAINT),
+                paragraphs([one.status], out.FAINT),
                 outline_piece(study_outline(one.answer, one.id), level=self.level + 2, in_notebook=self.in_notebook),
                 level=self.level + 1,
             )
@@ -350,7 +331,7 @@ class _Layout:
         return section(part.title, *studies, level=self.level)
 
 
-def _steps(part: Steps) -> str:
+def _steps(part: out.Steps) -> str:
     """Sentences with what to type; those that lead to a page as a list of links."""
     if any(step.link for step in part.steps):
         lines = (
@@ -365,7 +346,7 @@ def _steps(part: Steps) -> str:
     )
 
 
-def drawn(part: Charts, room: Any = None, most: int | None = None) -> Iterator[tuple[str, str, Spec]]:
+def drawn(part: out.Charts, room: Any = None, most: int | None = None) -> Iterator[tuple[str, str, Spec]]:
     """Yield name, title and specification of the charts of an answer, in a room of some size."""
     from sightline.charts.drawing import SCREEN
     from sightline.charts.index import KINDS
@@ -384,7 +365,7 @@ def drawn(part: Charts, room: Any = None, most: int | None = None) -> Iterator[t
             yield name, KINDS[name].title, _titled(own, KINDS[name].title) if part.titled else own
 
 
-def charts_piece(part: Charts) -> Piece:
+def charts_piece(part: out.Charts) -> Piece:
     """Return the charts of an answer, each with its title."""
     from sightline.charts.drawing import PHONE
 

@@ -3,28 +3,12 @@
 import re
 from collections.abc import Iterable, Sequence
 
+from sightline.answers import outline as out
 from sightline.answers.labels import scenario_yaml
-from sightline.answers.outline import (
-    BAD,
-    GOOD,
-    PERHAPS,
-    Bars,
-    Entries,
-    Lines,
-    Link,
-    Outline,
-    Part,
-    Rows,
-    Said,
-    Section,
-    Step,
-    Steps,
-    Studies,
-)
 from sightline.answers.units import percent
 from sightline.quantities import counted
 
-MARKS = {GOOD: "✅ ", PERHAPS: "⚠️ ", BAD: "❌ "}
+MARKS = {out.GOOD: "✅ ", out.PERHAPS: "⚠️ ", out.BAD: "❌ "}
 """Before what has a class of text."""
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|#~])")
 
@@ -66,9 +50,9 @@ def _line(cells: Sequence[str], *, plain: bool = False) -> str:
     return f"| {' | '.join(cells if plain else map(escaped, cells))} |"
 
 
-def outline_markdown(outline: Outline, *, command: str = "") -> str:
+def outline_markdown(outline: out.Outline, *, command: str = "") -> str:
     """Return the text of an answer; whatever it names is shown as it is written. ``command`` asked for it."""
-    assumed = Rows(
+    assumed = out.Rows(
         title="Assumptions", headings=("assumption",), rows=[(one,) for one in outline.assumptions], is_folded=True
     )
     found = [
@@ -88,56 +72,57 @@ _MOST_ENTRIES, _MOST_COLUMNS, _MOST_WARNINGS = 60, 10, 5
 """Of a table: more columns have no room next to a diff."""
 
 
-def _said(one: Said) -> str:
+def _said(one: out.Said) -> str:
     return f"- {MARKS.get(one.kind, '')}**{escaped(one.asks)}**: {escaped(one.says)}"
 
 
-def _part(part: Part) -> str:  # noqa: PLR0911 - a case for each kind of part
+def _part(part: out.Part) -> str:  # noqa: PLR0911 - a case for each kind of part
     match part:
-        case Section():
+        case out.Section():
             inside = [] if part.is_detail or part.is_long else list(filter(None, map(_part, part.made)))
             return "\n\n".join([*([f"**{escaped(part.title)}**"] if part.title and inside else []), *inside])
-        case Lines():
+        case out.Lines():
             return "\n\n".join(map(escaped, part.lines))
-        case Bars():
+        case out.Bars():
             return _bars(part)
-        case Rows():
+        case out.Rows():
             return _rows(part)
-        case Steps():
+        case out.Steps():
             return "\n\n".join(map(_step, part.steps))
-        case Entries():
+        case out.Entries():
             return "" if part.is_detail else _entries(part)
-        case Studies():
+        case out.Studies():
             return _rows(part.listed)
         case _:
             return ""
 
 
-def _bars(part: Bars) -> str:
+def _bars(part: out.Bars) -> str:
     first, *others = part.headings
     headings = (first, *others) if part.is_folded else (part.title, "", *others[1:])
     rows = [(bar.label, bar.value, percent(bar.share), *bar.more) for bar in part.bars]
     title = part.title if part.is_folded else ""
-    return _rows(Rows(title=title, headings=headings, rows=rows, is_folded=part.is_folded))
+    return _rows(out.Rows(title=title, headings=headings, rows=rows, is_folded=part.is_folded))
 
 
-def _step(step: Step) -> str:
+def _step(step: out.Step) -> str:
     """What a change brings, why, and what to type."""
     brings = [f"**{escaped(step.brings)}**"] * bool(step.brings)
     said = ": ".join([*brings, *[escaped(step.sentence)] * bool(step.sentence)])
     return "\n".join([said] * bool(said) + [fenced(step.command, "bash")] * bool(step.command))
 
 
-def _entries(found: Entries) -> str:
+def _entries(found: out.Entries) -> str:
     rows = [(one.id, " ".join(one.lines)) for one in found.entries]
-    return _rows(Rows(title=found.title, headings=found.headings, rows=rows, most=_MOST_ENTRIES))
+    return _rows(out.Rows(title=found.title, headings=found.headings, rows=rows, most=_MOST_ENTRIES))
 
 
-def _rows(one: Rows) -> str:
+def _rows(one: out.Rows) -> str:
     if not one.rows:
         return ""
     shown = [
-        [cell.text if isinstance(cell, Link) else cell for cell in row[:_MOST_COLUMNS]] for row in one.rows[: one.most]
+        [cell.text if isinstance(cell, out.Link) else cell for cell in row[:_MOST_COLUMNS]]
+        for row in one.rows[: one.most]
     ]
     rows, columns = (one.total or len(one.rows)) - len(shown), len(one.headings) - _MOST_COLUMNS
     left = [counted(rows, "more row")] * (rows > 0) + [counted(columns, "more column")] * (columns > 0)

@@ -8,29 +8,12 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.table import Table
 from rich.text import Text
 
-from sightline.answers.outline import (
-    BAD,
-    FAINT,
-    GOOD,
-    PERHAPS,
-    Bars,
-    Cell,
-    Entries,
-    Lines,
-    Link,
-    Outline,
-    Part,
-    Rows,
-    Said,
-    Section,
-    Steps,
-    Studies,
-)
+from sightline.answers import outline as out
 from sightline.answers.units import percent
 from sightline.quantities import counted
 from sightline.render.terminal_parts import Bar, Column, Command, Listing, Reasons, Sentence, grid, plain_table
 
-_STYLES: Mapping[str, str] = {GOOD: "green", PERHAPS: "yellow", BAD: "bold red", FAINT: "dim"}
+_STYLES: Mapping[str, str] = {out.GOOD: "green", out.PERHAPS: "yellow", out.BAD: "bold red", out.FAINT: "dim"}
 _COLORS = {
     "forward": "blue",
     "queue": "yellow",
@@ -64,7 +47,7 @@ Blocks = Iterator[tuple[bool, RenderableType]]
 """What stands one below the other, each with whether an empty line parts it from other blocks."""
 
 
-def outline_text(outline: Outline, *, in_full: bool = False) -> RenderableType:
+def outline_text(outline: out.Outline, *, in_full: bool = False) -> RenderableType:
     """Return an answer; ``in_full`` also its details, and the rows of its studies."""
     title = [Text(outline.title, style="bold")] if outline.title else []
     about = [Sentence(one, "dim") for one in outline.about]
@@ -81,7 +64,7 @@ def _parted(blocks: Blocks, *, after: bool) -> Iterator[RenderableType]:
         is_parted, after = parts, True
 
 
-def _blocks(outline: Outline, *, in_full: bool) -> Blocks:
+def _blocks(outline: out.Outline, *, in_full: bool) -> Blocks:
     if outline.said or outline.legend:
         yield True, _short_answer([*outline.said, *outline.legend])
     yield from ((False, Sentence(one)) for one in outline.sentences)
@@ -90,7 +73,7 @@ def _blocks(outline: Outline, *, in_full: bool) -> Blocks:
         yield True, Group(Text("assumes", style="dim"), *(Sentence(one, "dim", 2) for one in outline.assumptions))
 
 
-def _short_answer(lines: Sequence[Said]) -> Table:
+def _short_answer(lines: Sequence[out.Said]) -> Table:
     table = Table.grid(padding=(0, 3, 0, 0))
     table.add_column(no_wrap=True)
     table.add_column()
@@ -100,55 +83,55 @@ def _short_answer(lines: Sequence[Said]) -> Table:
     return table
 
 
-def _parts(parts: Sequence[Part], *, in_full: bool) -> Blocks:
+def _parts(parts: Sequence[out.Part], *, in_full: bool) -> Blocks:
     """The blocks of parts; consecutive bars share their columns, and so do tables under the same headings."""
     for (kind, _), group in groupby(parts, key=lambda part: (type(part), _columns_of(part))):
         same = list(group)
-        if kind is Bars:
-            yield from _bars([part for part in same if isinstance(part, Bars)])
-        elif kind is Rows:
-            yield from _rows([part for part in same if isinstance(part, Rows) and part.rows])
+        if kind is out.Bars:
+            yield from _bars([part for part in same if isinstance(part, out.Bars)])
+        elif kind is out.Rows:
+            yield from _rows([part for part in same if isinstance(part, out.Rows) and part.rows])
         else:
             for part in same:
                 yield from _part(part, in_full=in_full)
 
 
-def _columns_of(part: Part) -> tuple[str, ...]:
-    if isinstance(part, Rows) and (part.grouped or part.sentences):
+def _columns_of(part: out.Part) -> tuple[str, ...]:
+    if isinstance(part, out.Rows) and (part.grouped or part.sentences):
         return (*part.headings, part.title)
-    if isinstance(part, Bars):
+    if isinstance(part, out.Bars):
         return ("",) * len(part.headings)
-    return tuple(part.headings) if isinstance(part, Rows) else ()
+    return tuple(part.headings) if isinstance(part, out.Rows) else ()
 
 
-def _part(part: Part, *, in_full: bool) -> Blocks:
+def _part(part: out.Part, *, in_full: bool) -> Blocks:
     match part:
-        case Section():
+        case out.Section():
             yield from _section(part, in_full=in_full)
-        case Lines():
+        case out.Lines():
             lines = [Sentence(line, _STYLES.get(part.kind, "")) for line in part.lines]
             if part.title and lines:
                 yield True, Group(Text(part.title, style="dim"), *lines)
             else:
                 yield from ((False, line) for line in lines)
-        case Steps():
+        case out.Steps():
             if part.steps:
                 yield True, Group(*_steps(part))
-        case Entries():
+        case out.Entries():
             if part.entries and (in_full or not part.is_detail):
                 yield True, Group(*_entries(part))
-        case Studies():
+        case out.Studies():
             yield from _studies(part) if in_full else _rows([part.listed] if part.studies else [])
 
 
-def _section(part: Section, *, in_full: bool) -> Blocks:
+def _section(part: out.Section, *, in_full: bool) -> Blocks:
     if (part.is_detail or part.is_long) and not in_full:
         return
     # The headings of sections are for pages: what stands below them has titles of its own.
     yield from _parts(part.made, in_full=in_full)
 
 
-def _bars(parts: Sequence[Bars]) -> Blocks:
+def _bars(parts: Sequence[out.Bars]) -> Blocks:
     shown = [part for part in parts if part.bars]
     if not shown:
         return
@@ -159,11 +142,11 @@ def _bars(parts: Sequence[Bars]) -> Blocks:
         # The only title is no cell, so that it does not widen the names' column.
         if len(shown) > 1:
             table.add_row(Text(part.title, style="dim"))
-        longest = max(bar.share for bar in part.bars if bar.key != FAINT) or 1.0
+        longest = max(bar.share for bar in part.bars if bar.key != out.FAINT) or 1.0
         for key, label, value, share, more in part.bars:
-            style = "dim" if key == FAINT else ""
-            color = "red" if part.kind == BAD else _COLORS.get(key, "blue")
-            bar: RenderableType = "" if key == FAINT else Bar(share / longest, color)
+            style = "dim" if key == out.FAINT else ""
+            color = "red" if part.kind == out.BAD else _COLORS.get(key, "blue")
+            bar: RenderableType = "" if key == out.FAINT else Bar(share / longest, color)
             bar = bar.drawn(_SHORT_BAR) if more and isinstance(bar, Bar) else bar
             figures = (Text(text, style, justify="right") for text in (value, percent(share)))
             notes = (f"{note} {name}" for name, note in zip(part.headings[3:4], more, strict=False) if note != _NOTHING)
@@ -171,7 +154,7 @@ def _bars(parts: Sequence[Bars]) -> Blocks:
     yield True, Group(Text(shown[0].title, style="dim"), table) if len(shown) == 1 else table
 
 
-def _steps(part: Steps) -> Iterator[RenderableType]:
+def _steps(part: out.Steps) -> Iterator[RenderableType]:
     if part.title:
         yield Text(part.title, style="dim")
     for rank, step in enumerate(part.steps, start=1):
@@ -182,14 +165,14 @@ def _steps(part: Steps) -> Iterator[RenderableType]:
             yield Command(step.command)
 
 
-def _entries(found: Entries) -> Iterator[RenderableType]:
+def _entries(found: out.Entries) -> Iterator[RenderableType]:
     yield Text(found.title, style="bold")
     for one in found.entries:
         yield Text(f"\n{one.id} {one.says}")
         yield from (Sentence(line, "dim", indent=2) for line in one.lines)
 
 
-def _studies(found: Studies) -> Blocks:
+def _studies(found: out.Studies) -> Blocks:
     from sightline.answers.study import study_outline
 
     for one in found.studies:
@@ -197,7 +180,7 @@ def _studies(found: Studies) -> Blocks:
         yield False, Sentence(one.status, "dim")
 
 
-def _rows(tables: Sequence[Rows]) -> Blocks:
+def _rows(tables: Sequence[out.Rows]) -> Blocks:
     """Tables: figures as one listing, words alone in columns that fold."""
     if not tables:
         return
@@ -207,28 +190,26 @@ def _rows(tables: Sequence[Rows]) -> Blocks:
         return
     for table in tables:
         shown = [[_text(cell) for cell in row] for row in table.rows]
-        body: RenderableType = plain_table(table.headings, rows=shown)
-        if isinstance(body, Table):
-            body.show_header = any(table.headings)
+        body: RenderableType = plain_table(table.headings, shown)
         if table.sentences:
             numbers = table.numbers if isinstance(table.numbers, Sequence) else (False, True)
             body = Reasons([(row[0], row[1], row[2]) for row in shown], (numbers[0], numbers[1]))
         yield True, Group(*_titled(table), body)
 
 
-def _titled(table: Rows | None) -> list[Text]:
+def _titled(table: out.Rows | None) -> list[Text]:
     return [Text(table.title, style="dim")] if table is not None and table.title else []
 
 
-def _text(cell: Cell) -> str:
-    return cell.text if isinstance(cell, Link) else cell
+def _text(cell: out.Cell) -> str:
+    return cell.text if isinstance(cell, out.Link) else cell
 
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
     """Rows as a listing in the first form that fits the terminal."""
 
-    tables: Sequence[Rows]
+    tables: Sequence[out.Rows]
     """Under the same headings."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -290,7 +271,7 @@ class _Listed:
         )
         return [whole, *(_regrouped(labels, figures) if table.regroups else [])]
 
-    def _lines(self, table: Rows) -> list[list[str]]:
+    def _lines(self, table: out.Rows) -> list[list[str]]:
         return [[_text(cell) for cell in row] for row in table.rows[: table.most_lines]]
 
     def _left_out(self) -> Iterator[str]:

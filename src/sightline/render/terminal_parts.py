@@ -176,25 +176,14 @@ BAR_WIDTH = 24
 """Columns of the longest bar."""
 
 
-def plain_table(
-    words: Sequence[str],
-    numbers: Sequence[str] = (),
-    rows: Iterable[Sequence[RenderableType]] = (),
-    *,
-    title: str = "",
-    gap: int = 2,
-) -> Table:
-    """Return a table without lines: columns of words, which fold, then columns of numbers."""
-    found = Table(box=None, pad_edge=False, header_style="dim", padding=(0, gap, 0, 0))
-    if title:
-        found.title, found.title_justify = title, "left"
-    for heading in words:
-        found.add_column(heading, overflow="fold", no_wrap=heading in ("name", "kind", "run"))
-    for heading in numbers:
-        found.add_column(heading, justify="right", no_wrap=True)
+def plain_table(headings: Sequence[str], rows: Iterable[Sequence[RenderableType]]) -> Table:
+    """Return a table without lines, of columns of words, which fold."""
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0), show_header=any(headings))
+    for heading in headings:
+        table.add_column(heading, overflow="fold", no_wrap=heading in ("name", "kind", "run"))
     for row in rows:
-        found.add_row(*row)
-    return found
+        table.add_row(*row)
+    return table
 
 
 def grid(columns: int) -> Table:

@@ -128,11 +128,7 @@ def judged(requirement: Requirement, profile: Profile, *, whole_interval: bool =
 
 def value_of(profile: Profile, key: str) -> Any:
     """Return a single figure of an answer, also a part of its memory or its phases; None where it is not known."""
-    part = key.partition(".")[2]
-    if key.startswith(("memory_bytes.", "phases.")):
-        found = getattr(profile, key.partition(".")[0]).get(part)
-    else:
-        found = profile.figure(key)
+    found = profile.figure(key)
     if isinstance(found, Mapping):
         return float(sum(found.values()))  # requests that were refused, by reason
     return float(found) if isinstance(found, int | float) and not isinstance(found, bool) else found
