@@ -17,9 +17,8 @@ from sightline.answers.profile import (
     timed,
 )
 from sightline.explanation.answer import Advice, Explanation
-from sightline.prediction.results import sensitivity_to_dict
 from sightline.prediction.roofline_table import RooflineRow, RooflineTable
-from sightline.prediction.sensitivity import Sensitivity
+from sightline.prediction.sensitivity import Sensitivity, sensitivity_to_dict
 from sightline.profile import Row
 from sightline.profile.metrics import OPERATOR, metric_of
 from sightline.quantities import percent

@@ -89,8 +89,8 @@ def sensitivity(
       sightline sensitivity examples/gpt-3-175b-1024xa100.yaml --json
       sightline sensitivity examples/gpt-3-175b-1024xa100.yaml --html depends.html
     """
-    from sightline.prediction.results import sensitivity_to_dict
     from sightline.prediction.sensitivity import sensitivity as of
+    from sightline.prediction.sensitivity import sensitivity_to_dict
 
     written.check()
     known, loaded = scenarios.known(), scenarios.read()
@@ -152,7 +152,7 @@ def roofline(
         _draw_operators(file, loaded.scenarios, written.chart)
         return
     from sightline.answers.labels import variant_labels
-    from sightline.prediction.results import rooflines_to_list
+    from sightline.prediction.roofline_table import rooflines_to_list
 
     groups = _classified(file, loaded.scenarios, devices)
     names = variant_labels([group[0].scenario for group in groups])

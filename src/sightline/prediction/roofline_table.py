@@ -5,9 +5,9 @@ keys) and the context (scores by values). Each key/value head is one product of 
 are its rows.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import numpy as np
 
@@ -16,9 +16,11 @@ from sightline.cost.device_model import DeviceModel
 from sightline.cost.l2 import l2_s
 from sightline.cost.prices import price
 from sightline.errors import InputError
+from sightline.loading import to_mapping
 from sightline.loading.clusters import read_device
 from sightline.prediction.common_figures import bound_of
 from sightline.prediction.generation.phases import price_generation
+from sightline.profile.results import stamped
 from sightline.program import CachedAttention, GroupedMatmul, Matmul, Program
 from sightline.program.operators import ATTENTION_CORE, Part
 from sightline.quantities import Number, rounded_up
@@ -225,3 +227,27 @@ def _name(op: Matmul | GroupedMatmul) -> str:
     if op.module == ATTENTION_CORE:
         return op.part
     return op.module if op.part == "matmul" or op.part in op.module else f"{op.module} {op.part}"
+
+
+_SIZES = ("batch", "m", "n", "k", "flops", "bytes")
+_FIGURES = (*_SIZES, "intensity", "ridge", "bound", "bound_level", "roofline_s", "predicted_s")
+
+
+def rooflines_to_list(tables: Sequence[RooflineTable]) -> list[dict[str, Any]]:
+    """Return each table with its scenario, device and rows, in SI units."""
+    return [
+        stamped(
+            {
+                "scenario": to_mapping(table.scenario),
+                "device": table.scenario.cluster.device.name,
+                "rows": [row_to_dict(row) for row in table.rows],
+            }
+        )
+        for table in tables
+    ]
+
+
+def row_to_dict(row: RooflineRow) -> dict[str, Any]:
+    """Return a matmul of a roofline: what it is, its figures and what bounds it."""
+    named = {"phase": row.phase, "layer": row.layer, "matmul": row.matmul}
+    return {**named, **{key: getattr(row, key) for key in _FIGURES}}

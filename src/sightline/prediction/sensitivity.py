@@ -8,7 +8,7 @@ costs no more than one small search.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -135,3 +135,20 @@ def varied(
         for position, name in enumerate(parts):
             out[name][key] = (logs[2 * position + 1] - logs[2 * position]) / width
     return out
+
+
+def sensitivity_to_dict(answer: Sensitivity) -> dict[str, Any]:
+    """Return the prediction's result keys, ``elasticity`` by number and result key, and ``neighbours``."""
+    neighbours = [neighbour_to_dict(neighbour) for neighbour in answer.neighbours]
+    return {**answer.answer.to_dict(), "elasticity": answer.elasticity, "neighbours": neighbours}
+
+
+def neighbour_to_dict(neighbour: Neighbour) -> dict[str, Any]:
+    """Return a plan that differs in one decision, with its time and memory."""
+    profile = neighbour.profile
+    return {
+        "change": neighbour.change,
+        "step_time_s": float(profile.step_time_s),
+        "memory_bytes": float(profile.memory_bytes["total"]),
+        "fits": bool(profile.fits),
+    }

@@ -138,7 +138,7 @@ def coverage_to_csv(cells: "Sequence[Cell]") -> str:
 
 def rooflines_to_csv(named: "Sequence[tuple[str, RooflineTable]]") -> str:
     """Return a line per matmul under its scenario's name and device."""
-    from sightline.prediction.results import row_to_dict
+    from sightline.prediction.roofline_table import row_to_dict
 
     return csv_text(
         [

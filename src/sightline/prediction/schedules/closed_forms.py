@@ -7,7 +7,7 @@ against.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,13 +16,15 @@ from sightline.quantities import Count, Number, anywhere, either, larger, smalle
 from sightline.scenario import LayerKind, Plan
 from sightline.scenario.plan import Schedule
 
+T = TypeVar("T")
 
-class StageLayers(NamedTuple):
-    """Decoder layers of the first, the heaviest middle and the last stage; with one stage the last has none."""
 
-    first: Number
-    middle: Number
-    last: Number
+class Stages(NamedTuple, Generic[T]):
+    """What the first, the heaviest middle and the last stage have; those that a shorter pipeline lacks hold nothing."""
+
+    first: T
+    middle: T
+    last: T
 
 
 class PipelineTime(NamedTuple):
@@ -43,7 +45,7 @@ class PipelineTime(NamedTuple):
         return self.work_s + self.transfer_s + self.bubble_s
 
 
-def layers_of_stages(layers: int, stages: Count) -> StageLayers:
+def layers_of_stages(layers: int, stages: Count) -> Stages[Number]:
     """Return how the layers fall on the stages.
 
     Where the stages divide the layers, equally. Elsewhere embedding and head count as a unit each, and layers + 2 units
@@ -54,22 +56,14 @@ def layers_of_stages(layers: int, stages: Count) -> StageLayers:
     base, surplus = divmod(layers + 2, p)
     even = layers % p == 0
     quotient = layers / p
-    return StageLayers(
+    return Stages(
         first=either(even, quotient, base - 1 + (surplus == p - 1)),
         middle=either(even, quotient, base + (surplus > 0)),
         last=either(even, quotient, base - 1) * (p > 1),
     )
 
 
-class StageKinds(NamedTuple):
-    """Layers of each kind in the first, the heaviest middle and the last stage."""
-
-    first: tuple[Number, ...]
-    middle: tuple[Number, ...]
-    last: tuple[Number, ...]
-
-
-def kinds_of_stages(kinds: Sequence[LayerKind], layers: StageLayers, stages: Count) -> StageKinds:
+def kinds_of_stages(kinds: Sequence[LayerKind], layers: Stages[Number], stages: Count) -> Stages[tuple[Number, ...]]:
     """Return how the layers of each kind fall on the stages.
 
     Leading kinds fill the first stage; all others alternate, so that a stage has its share of each, a fraction where
@@ -96,7 +90,7 @@ def kinds_of_stages(kinds: Sequence[LayerKind], layers: StageLayers, stages: Cou
         (kind.count - head - tail) * (p > 2) * layers.middle / between
         for head, tail, kind in zip(first, last, kinds, strict=True)
     ]
-    return StageKinds(tuple(first), tuple(middle), tuple(last))
+    return Stages(tuple(first), tuple(middle), tuple(last))
 
 
 def stage_layers(layers: int, stages: int) -> list[int]:
@@ -193,7 +187,7 @@ def run_apart(weight_s: Number, forward_s: Number, input_s: Number, stages: Coun
 
 def in_flight(
     stages: Count, micro_batches: Number, virtual_stages: Count, schedule: Schedule | NDArray[np.str_]
-) -> StageLayers:
+) -> Stages[Number]:
     """Return the micro-batches whose activations the first, second and last stage hold at their peak.
 
     GPipe holds all m; 1F1B p - i on stage i; the interleaved schedule its warm-up of 2 (p - 1 - i) + (v - 1) p chunks
@@ -206,8 +200,8 @@ def in_flight(
     p, m, v = stages, micro_batches, virtual_stages
     first = held_before(p - 1, p, m, v, schedule)
     if schedule not in ("1f1b", "interleaved"):
-        return StageLayers(first, first, first)
-    return StageLayers(first, *(held_before(behind, p, m, v, schedule) for behind in (larger(p - 2, 0), 0)))
+        return Stages(first, first, first)
+    return Stages(first, *(held_before(behind, p, m, v, schedule) for behind in (larger(p - 2, 0), 0)))
 
 
 def held_before(
@@ -228,13 +222,13 @@ def held_before(
 
 def _in_flight_of_several(
     stages: Count, micro_batches: Number, virtual_stages: Count, schedules: NDArray[np.str_]
-) -> StageLayers:
+) -> Stages[Number]:
     """The same where every plan has its own schedule."""
     counts = in_flight(stages, micro_batches, virtual_stages, "1f1b")
     for schedule in ("gpipe", "zero-bubble"):
         here: Any = schedules == schedule
         other = in_flight(stages, micro_batches, virtual_stages, schedule)
-        counts = StageLayers(*(either(here, a, b) for a, b in zip(other, counts, strict=True)))
+        counts = Stages(*(either(here, a, b) for a, b in zip(other, counts, strict=True)))
     return counts
 
 

@@ -7,7 +7,7 @@ from operator import mul
 from typing import NamedTuple
 
 from sightline.content import record
-from sightline.prediction.schedules.closed_forms import StageKinds, StageLayers, kinds_of_stages, layers_of_stages
+from sightline.prediction.schedules.closed_forms import Stages, kinds_of_stages, layers_of_stages
 from sightline.program import Block, Program
 from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import Number, anywhere, either, larger, plain, smaller
@@ -37,14 +37,6 @@ class StageContents:
         return not anywhere(self.layers + self.embedding + self.head > 0)
 
 
-class Stages(NamedTuple):
-    """The first, the heaviest middle and the last stage; those that a shorter pipeline lacks hold nothing."""
-
-    first: StageContents
-    middle: StageContents
-    last: StageContents
-
-
 def layers_to_spread(scenario: Scenario) -> int:
     """Return the layers that are spread over the stages.
 
@@ -53,7 +45,7 @@ def layers_to_spread(scenario: Scenario) -> int:
     return scenario.model.layers + 2 * scenario.plan.prediction_layers
 
 
-def stage_contents(scenario: Scenario) -> Stages:
+def stage_contents(scenario: Scenario) -> Stages[StageContents]:
     """Return what the first, the heaviest middle and the last stage hold; with one stage the last two hold nothing."""
     plan, model = scenario.plan, scenario.model
     kinds = _kinds(scenario)
@@ -72,7 +64,7 @@ def alone_on_a_stage(scenario: Scenario) -> Scenario:
     return replace(scenario, plan=replace(scenario.plan, pipeline_parallel=1, schedule="1f1b", virtual_stages=1))
 
 
-def _kinds(scenario: Scenario) -> StageKinds:
+def _kinds(scenario: Scenario) -> Stages[tuple[Number, ...]]:
     """Layers of each kind on the stages; those of multi-token prediction are the last ones of the last stage."""
     plan, model = scenario.plan, scenario.model
     p, further = plan.pipeline_parallel, plan.prediction_layers
@@ -80,16 +72,16 @@ def _kinds(scenario: Scenario) -> StageKinds:
     if not further:
         return kinds_of_stages(model.kinds, layers, p)
     alone, pipelined = 1.0 * (p == 1), 1.0 * (p > 1)
-    own = StageLayers(
+    own = Stages(
         first=layers.first - 2 * further * alone,
         middle=layers.middle,
         last=larger(layers.last - 2 * further * pipelined, 0.0),
     )
     first, middle, last = kinds_of_stages(model.kinds, own, p)
-    return StageKinds((*first, further * alone), (*middle, 0.0), (*last, further * pipelined))
+    return Stages((*first, further * alone), (*middle, 0.0), (*last, further * pipelined))
 
 
-def _both_directions(stages: Stages, pipelined: Number) -> Stages:
+def _both_directions(stages: Stages[StageContents], pipelined: Number) -> Stages[StageContents]:
     """What a micro-batch finds on a device that has a stage of each direction: the mean of the two."""
     first, middle, last = stages
 
