@@ -87,13 +87,14 @@ def _better(asked: Asked) -> "Piece":
     return outline_piece(Outline(title="", parts=[part]))
 
 
-def _why(asked: Asked) -> "Piece":
+def _limits(asked: Asked) -> "Piece":
     """What limits the prediction, and further charts."""
     from sightline.answers.analyses import limits_outline
 
     profile = _profile(asked.scenario_query)
     further = Charts(answer=profile, label=label_of(profile), start="more", is_narrow=not asked.is_wide, but=_AT_ONCE)
-    return outline_piece(limits_outline(_explanation(asked.scenario_query))) + charts_piece(further)
+    limits = limits_outline(_explanation(asked.scenario_query))
+    return outline_piece(limits, level=3, title_level=2) + charts_piece(further)
 
 
 def _json(asked: Asked) -> Response:
@@ -140,7 +141,7 @@ PREDICT: Final = View(
     context=scenario_form,
     further=(
         later("/better", _better),
-        later("/why", _why),
+        later("/why", _limits),
         download("/answer.json", _json),
         download("/answer.csv", _csv),
         download("/scenario.yaml", _scenario),
