@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from sightline.calibration.processor.steps import module_times
+from sightline.calibration.processor.small_models import module_times
 from sightline.cost.device_model import device_model
 from sightline.loading import generation_from_mapping, scenario_from_mapping
 from sightline.measurement.measure import measure_scenarios
-from sightline.measurement.processes.suite import Effort, Settings
+from sightline.measurement.processes.cases import Effort, Settings
 from sightline.prediction import predict
 from sightline.prediction.generation.batch_profile import predict_generation
 from sightline.profile import Profile

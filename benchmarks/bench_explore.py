@@ -55,7 +55,7 @@ def main() -> None:
 
 def measured() -> dict[str, float]:
     """Return points, CPU-seconds of each view, and points per CPU-second over bare NumPy's of a mesh of plans."""
-    from sightline.exploration.explore import explore
+    from sightline.exploration.run import explore
 
     bare_s = least_cpu(lambda: [bare_mesh() for _ in RECOMPUTE])
     found: dict[str, float] = {"bare_points_per_cpu_s": BARE_PLANS / bare_s}

@@ -24,8 +24,8 @@ import numpy as np
 
 from sightline.loading import load
 from sightline.measurement.serving import load as loads
-from sightline.measurement.serving.engine import write_model
-from sightline.measurement.serving.prompts import words_of
+from sightline.measurement.serving.case import write_model
+from sightline.measurement.serving.load import words_of
 from sightline.scenario import Model, ServingScenario
 from sightline.simulation.load import Requests
 from sightline.simulation.replay import TIMES, outcome_of

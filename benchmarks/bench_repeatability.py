@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from sightline.measurement.operators.suite import measure_suite, standard_suite
+from sightline.measurement.operators.operator_suite import measure_suite, standard_suite
 from sightline.runs import open_store
 
 GOAL = 0.03

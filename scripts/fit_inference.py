@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from sightline.calibration.engine_sets import engine_entries
+from sightline.calibration.inference import engine_entries
 from sightline.validation import suites
 from sightline.validation.engine_cases import cases_of
 

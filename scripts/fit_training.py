@@ -10,7 +10,7 @@ A rerun on the same data reproduces the shipped file. The test parts are never l
 import argparse
 from pathlib import Path
 
-from sightline.calibration.training import shipped_form
+from sightline.calibration.training_constants import shipped_form
 from sightline.validation import suites
 from sightline.validation.left_out import fitted, source_steps
 

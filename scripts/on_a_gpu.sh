@@ -123,7 +123,7 @@ done
 part implementations 90 "$python" - "$cluster" "$dtype" "$dry_run" <<'END'
 import sys
 
-from sightline.measurement.operators.suite import HOW, measure_suite
+from sightline.measurement.operators.operator_suite import HOW, measure_suite
 from sightline.runs import open_store
 
 cluster, dtype, tiny = sys.argv[1:]

@@ -13,7 +13,7 @@ from typing import Any
 from generated import csv_text, markdown_table, replace_part
 
 from sightline.answers.reproduction import line_of, missed
-from sightline.reproduction.answer import Reproduction
+from sightline.reproduction.outcomes import Reproduction
 from sightline.reproduction.reproduce import SOURCES, reproduce
 
 DOCS = Path(__file__).parents[1] / "docs"

@@ -11,8 +11,8 @@ from pathlib import Path
 from generated import replace_part
 
 from sightline.exploration import BUILT_IN
-from sightline.exploration.answer import StudyAnswer
-from sightline.exploration.explore import explore
+from sightline.exploration.run import explore
+from sightline.exploration.study_answer import StudyAnswer
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE, FINDINGS = DOCS / "studies.md", DOCS / "studies.json"

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 
-from sightline.exploration.answer import Column, Figure, StudyAnswer
+from sightline.exploration.study_answer import Column, Figure, StudyAnswer
 
 NODES = ("12 nm", "7 nm", "5 nm", "3 nm", "2 nm", "1 nm")
 MEMORIES = ("HBM2", "HBM2E", "HBM3", "HBM4")

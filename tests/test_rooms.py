@@ -57,8 +57,8 @@ ROOMS = (
 )
 """From the ground up."""
 MEASUREMENT = (
-    *("hardware", "timing", "resources", "machine", "processes", "models", "modules"),
-    *("operators", "generation", "training", "serving", "measure", "calibrate"),
+    *("hardware", "timing", "machine", "processes", "models", "modules"),
+    *("operators", "generated", "training", "serving", "measure", "calibrate"),
 )
 """Shelves of the measurement package, from the ground up."""
 PLANNING = (

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sightline.explanation.answer import Explanation
     from sightline.explanation.comparison import Comparison, compare
     from sightline.explanation.explain import explain
-    from sightline.exploration.explore import explore
+    from sightline.exploration.run import explore
     from sightline.loading import load
     from sightline.measurement.measure import measure
     from sightline.planning.search import plan
@@ -50,7 +50,7 @@ else:
             "sightline.explanation.answer": "Explanation",
             "sightline.explanation.comparison": "Comparison compare",
             "sightline.explanation.explain": "explain",
-            "sightline.exploration.explore": "explore",
+            "sightline.exploration.run": "explore",
             "sightline.loading": "load",
             "sightline.measurement.measure": "measure",
             "sightline.planning.search": "plan",

@@ -102,9 +102,9 @@ ANSWERS: Final[Mapping[str, Answer]] = {
         chart="sightline.charts.plan_chart:plan_chart",
     ),
     "study": Answer(
-        "sightline.exploration.answer:StudyAnswer",
+        "sightline.exploration.study_answer:StudyAnswer",
         "sightline.answers.study:study_outline",
-        "sightline.exploration.answer:study_to_dict",
+        "sightline.exploration.study_answer:study_to_dict",
         "sightline.render.csv:study_to_csv",
         "sightline.charts.study_charts:study_chart",
     ),
@@ -154,9 +154,9 @@ ANSWERS: Final[Mapping[str, Answer]] = {
         "sightline.requirements.check:Checked", "sightline.answers.requirements:requirements_outline", is_list=True
     ),
     "reproduction": Answer(
-        "sightline.reproduction.answer:Reproduction",
+        "sightline.reproduction.outcomes:Reproduction",
         "sightline.answers.reproduction:reproduced_outline",
-        "sightline.reproduction.answer:reproduction_to_dict",
+        "sightline.reproduction.outcomes:reproduction_to_dict",
         "sightline.render.csv:reproduced_to_csv",
         without_chart="stopped before the table was computed",
     ),

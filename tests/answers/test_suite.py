@@ -7,8 +7,7 @@ from rendered import text
 from sightline.answers.comparison import suite_outline
 from sightline.charts.accuracy import cells_chart
 from sightline.render.document import outline_page
-from sightline.reproduction.arxiv_2311_03687.cells import Cell, Table
-from sightline.reproduction.arxiv_2311_03687.measured import Answered, suite_to_list
+from sightline.reproduction.arxiv_2311_03687.measured import Answered, Cell, Table, suite_to_list
 
 
 def _answered(row, column, status="ok", measured=None, predicted=None, **more):

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from sightline.calibration.engine_sets import EAGER, SETS, fits_of, separate_lines
-from sightline.calibration.inference import PRIORS
+from sightline.calibration.inference import EAGER, PRIORS, SETS, fits_of, separate_lines
 from sightline.catalog import entry, names
 from sightline.validation import suites
 from sightline.validation.engine_cases import cases_of

@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 from generation_scenarios import generation
 
-from sightline.calibration.engine_sets import site_shifts
-from sightline.calibration.inference import MeasuredGeneration, fit_inference, predicted_values
+from sightline.calibration.inference import MeasuredGeneration, fit_inference, predicted_values, site_shifts
 from sightline.prediction.generation.batch_profile import predict_generation
 from sightline.prediction.generation.engine_constants import InferenceConstants, load_inference
 from sightline.prediction.generation.policies import price_workers

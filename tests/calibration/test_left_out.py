@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from generation_scenarios import generation
 
-from sightline.calibration.engine_sets import LeftOut, further, terms_of, without
 from sightline.calibration.fits import Prior, supported_fit
-from sightline.calibration.inference import InferenceFit, MeasuredGeneration
+from sightline.calibration.inference import InferenceFit, LeftOut, MeasuredGeneration, further, terms_of, without
 from sightline.prediction.generation.policies import price_workers
 from sightline.quantities import FOUR_IN_FIVE
 

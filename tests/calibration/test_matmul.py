@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sightline.calibration.error_figures import error_statistics
-from sightline.calibration.fits import Range, fit_constants, ranges_of, share_of
+from sightline.calibration.fits import Range, fit_constants, left_out, ranges_of, share_of
 from sightline.calibration.manifest import samples
 from sightline.calibration.parts.attention import AttentionTable
 from sightline.calibration.parts.matmul import (
@@ -24,7 +24,6 @@ from sightline.calibration.parts.matmul import (
     training_sized,
 )
 from sightline.calibration.parts.serving_attention import ServingAttentionTable
-from sightline.calibration.residuals import left_out
 from sightline.catalog import entry
 from sightline.cost.matmul import MatmulConstants, load_matmul
 from sightline.loading.clusters import read_cluster

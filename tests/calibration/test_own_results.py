@@ -6,7 +6,7 @@ import pytest
 
 from sightline.calibration.from_tables import calibrate, read_tables
 from sightline.loading import load
-from sightline.measurement.operators.suite import KERNELS
+from sightline.measurement.operators.operator_suite import KERNELS
 from sightline.prediction import predict
 from sightline.profile import Profile
 

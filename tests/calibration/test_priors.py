@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from sightline.calibration.error_figures import conformal_spread, independent_errors
-from sightline.calibration.fits import Prior, fit_with_priors
-from sightline.calibration.residuals import held_out_errors
+from sightline.calibration.fits import Prior, fit_with_priors, held_out_errors
 
 PRIORS = {
     "scale": Prior(value=1.0, spread=50.0, low=1e-3, high=1e3),

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from operators import flash
 
-from sightline.calibration.processor import machine as calibration_machine
-from sightline.calibration.processor.operators import (
+from sightline.calibration.processor import operator_constants as calibration_machine
+from sightline.calibration.processor.operator_constants import (
     ELEMENTWISE,
     chain_table,
     measurements,
     operator_results,
     product_table,
 )
-from sightline.calibration.processor.steps import (
+from sightline.calibration.processor.small_models import (
     DEPTHS,
     call_weights,
     cold_shares,
@@ -24,13 +24,13 @@ from sightline.calibration.processor.steps import (
     process_memory,
     undisturbed_phases,
 )
-from sightline.calibration.training import calibrate_training
+from sightline.calibration.training_constants import calibrate_training
 from sightline.cost.processor import fused_attention_cost, product_cost
 from sightline.cost.processor_constants import Processor, load_processor
 from sightline.errors import InputError
 from sightline.loading import scenario_from_mapping
 from sightline.loading.clusters import read_cluster
-from sightline.measurement.operators.suite import asked, standard_suite
+from sightline.measurement.operators.operator_suite import asked, standard_suite
 from sightline.prediction import predict
 from sightline.prediction.anchoring.timed import MeasuredStep
 from sightline.prediction.training.constants import ANY, TrainingConstants

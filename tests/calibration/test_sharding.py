@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sightline.calibration.processor.machine import NEUTRAL
-from sightline.calibration.processor.steps import (
+from sightline.calibration.processor.operator_constants import NEUTRAL
+from sightline.calibration.processor.small_models import (
     KINDS,
     LARGE,
     _communication_s,

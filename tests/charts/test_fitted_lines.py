@@ -3,7 +3,7 @@
 import json
 
 from sightline.charts.study_charts import study_chart
-from sightline.exploration.answer import Figure, StudyAnswer
+from sightline.exploration.study_answer import Figure, StudyAnswer
 
 COLUMNS = {
     "year": [2020, 2021, 2022, 2023],

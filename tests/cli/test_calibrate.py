@@ -56,7 +56,7 @@ def test_nothing_is_replaced_unless_asked_for(in_process, written):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("--family", "../mine", "--out", "x"), "--family '../mine'"),
+        (("--family", "../mine", "--out", "x"), "--family is '../mine'"),
         (("--family", "h100-sxm", "--out", "x"), "'h100-sxm'"),
         (("--out", "nowhere/x.yaml"), "'nowhere'"),
         (("--only", "colour=red"), "--only is 'colour=red'"),

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from sightline.calibration.processor import steps
+from sightline.calibration.processor import small_models
 from sightline.measurement import calibrate
-from sightline.measurement.operators import suite
-from sightline.measurement.processes.suite import QUICK
+from sightline.measurement.operators import operator_suite
+from sightline.measurement.processes.cases import QUICK
 
 
 @pytest.mark.parametrize(
@@ -37,12 +37,14 @@ def test_the_loop_from_measuring_to_a_prediction(in_process, tmp_path, monkeypat
     sizes = {"weights": shapes[::2], "tokens": (1, 8, 64), "contexts": (4,), "heads": ((4, 4, 16), (8, 4, 64))}
     # As few as can be fitted: each operator is a process of its own.
     elements = tuple(2**power for power in (8, 11, 13, 15))
-    monkeypatch.setattr(suite, "PROCESSOR_QUICK", replace(suite.PROCESSOR_QUICK, **sizes, elements=elements))
+    monkeypatch.setattr(
+        operator_suite, "PROCESSOR_QUICK", replace(operator_suite.PROCESSOR_QUICK, **sizes, elements=elements)
+    )
     # And as few steps: each process of the small models would run a hundred, of which that out of caches takes longest.
     monkeypatch.setattr(calibrate, "SETTINGS", replace(calibrate.SETTINGS, effort=QUICK))
-    cold = steps.MODELS[steps.COLD]
+    cold = small_models.MODELS[small_models.COLD]
     small = {**cold, "tokens": 16, "samples": 1, "keys": {**cold["keys"], "num_hidden_layers": 2}}
-    monkeypatch.setattr(steps, "MODELS", {**steps.MODELS, steps.COLD: small})
+    monkeypatch.setattr(small_models, "MODELS", {**small_models.MODELS, small_models.COLD: small})
     code, out, err = in_process("calibrate", "--measure", "--quick", "--out", tmp_path / "catalog", "--json")
     assert code == 0, err
     parts = {said["part"] for said in json.loads(out)}

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sightline.exploration import BUILT_IN
-from sightline.exploration.explore import explore
+from sightline.exploration.run import explore
 
 ROOT = Path(__file__).parents[2]
 STUDIES = [name for name in BUILT_IN if find_spec(f"sightline.exploration.studies.{name.replace('-', '_')}")]

@@ -2,7 +2,7 @@
 
 import math
 
-from sightline.exploration.answer import columns_of
+from sightline.exploration.study_answer import columns_of
 
 
 def test_rows_become_columns_of_one_length():

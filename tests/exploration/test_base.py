@@ -16,7 +16,7 @@ def test_request_sets_what_the_study_leaves():
 
 @pytest.mark.parametrize("key", ["cluster", "cluster.device", "workload.batch", "workload"])
 def test_what_a_study_varies_is_not_set(key):
-    with pytest.raises(InputError, match=f"{key} cannot be set: the study varies"):
+    with pytest.raises(InputError, match=f"{key} cannot be set"):
         base_of(BASE, StudyRequest(overrides={key: 1}), ("cluster", "workload.batch"))
 
 
@@ -28,9 +28,7 @@ def test_keys_are_told_apart_by_whole_words():
 
 @pytest.mark.parametrize("value", [3, None, "x", [1]])
 def test_what_holds_keys_keeps_them(value):
-    with pytest.raises(
-        InputError, match=r"plan is .*; allowed: a mapping of keys to values, or one key, as plan\.dtype"
-    ):
+    with pytest.raises(InputError, match=r"plan is .*; allowed: .*plan\.dtype"):
         base_of({**BASE, "plan": {"dtype": "fp8"}}, StudyRequest(overrides={"plan": value}), ())
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from sightline.exploration.answer import result_columns
 from sightline.exploration.own.reports import known_keys
+from sightline.exploration.study_answer import result_columns
 from sightline.profile import GENERATION, SERVING, TRAINING
 
 

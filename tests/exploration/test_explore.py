@@ -6,8 +6,8 @@ import pytest
 
 from sightline.errors import InputError
 from sightline.exploration import BUILT_IN
-from sightline.exploration.answer import study_to_dict
-from sightline.exploration.explore import QUICK, check, explore, is_name, read_view
+from sightline.exploration.run import QUICK, check, explore, is_name, read_view
+from sightline.exploration.study_answer import study_to_dict
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
@@ -62,5 +62,5 @@ def test_a_study_of_ones_own_may_be_bounded():
     study = {"base": base, "axes": {"cluster.device.peak_flops": ["1x", "2x", "3x", "4x"]}, "view": "both"}
     check(study, most=8)
     check(study, most=6, quick=True)
-    with pytest.raises(InputError, match="8 points in all; allowed here: up to 7"):
+    with pytest.raises(InputError, match="8 points; allowed: up to 7"):
         check(study, most=7)

@@ -32,7 +32,7 @@ def test_what_is_stated_is_not_searched():
 
 def test_nothing_that_fits_is_said():
     large = {**SCENARIO, "model": "gpt-3-175b", "cluster": {"devices": "8x rtx-4090"}}
-    with pytest.raises(InputError, match="no plan of gpt-3-175b fits on 8x rtx-4090"):
+    with pytest.raises(InputError, match="no plan for gpt-3-175b fits on 8x rtx-4090"):
         fastest(large, {"micro_batch": (1,), "recompute": ("none", "full")}, SILENT)
     assert fastest_if_any(large, {"micro_batch": (1,), "recompute": ("none", "full")}, SILENT) is None
 

@@ -41,7 +41,7 @@ def test_the_interval_holds_the_truth_about_as_often_as_it_says():
 def test_growth_that_is_not_told_from_none_has_no_upper_end():
     growth = fit_growth([2010, 2012, 2014, 2016, 2018], [1.0, 1.3, 0.8, 1.2, 1.0])
     assert growth.interval_years[1] == np.inf
-    assert growth.in_words(2).endswith("years (not told from no growth)")
+    assert growth.in_words(2).endswith("years (not distinguishable from no growth)")
 
 
 def test_growth_is_said_with_its_interval():

@@ -2,8 +2,8 @@
 
 import pytest
 
-from sightline.exploration.budget_narrative import carbon, count, energy
-from sightline.exploration.budget_narrative import usd_amount as usd
+from sightline.exploration.studies.budgets import carbon, count, energy
+from sightline.exploration.studies.budgets import usd_amount as usd
 
 
 @pytest.mark.parametrize(

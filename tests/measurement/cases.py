@@ -115,7 +115,7 @@ def is_one_of_two(arguments, emit):
 
     from sightline.measurement.modules.timeline import HostReader
     from sightline.measurement.modules.wrapping import EXPOSED
-    from sightline.measurement.training.rank import StepClock, measure_rank
+    from sightline.measurement.training.runs import StepClock, measure_rank
 
     with Path(arguments["clock"]).open("r+b") as file:
         shared = memoryview(mmap.mmap(file.fileno(), 16)).cast("q")

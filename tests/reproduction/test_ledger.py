@@ -4,7 +4,7 @@ import pytest
 
 from sightline.errors import InputError
 from sightline.reproduction import reproduce
-from sightline.reproduction.answer import Finding
+from sightline.reproduction.outcomes import Finding
 from sightline.reproduction.reproduce import SOURCES
 
 FINDING = {"finding": "it is fast", "expected": "about 2", "criterion": "ratio from 1 to 3", "low": 1, "high": 3}

@@ -8,7 +8,7 @@ import pytest
 from sightline.errors import InputError
 from sightline.progress import Progress
 from sightline.reproduction import reproduce as ledger
-from sightline.reproduction.answer import Finding, Interpretation, Outcome
+from sightline.reproduction.outcomes import Finding, Interpretation, Outcome
 from sightline.reproduction.reproduce import SOURCES, chosen_of, reproduce, source_of
 
 STATED = Path(__file__).parents[2] / "docs" / "accuracy" / "reproduced.json"
@@ -31,7 +31,7 @@ def test_everything_in_the_ledger_is_answered_and_nothing_else(source):
         ("talk", {"only": ["strategis"]}, "did you mean 'strategies'?"),
         ("talk", {"only": ["C2-C9"]}, "only is 'C2-C9', but no finding is C9; allowed: C1 to C5"),
         ("talk", {"only": ["c3-c1"]}, "only is 'c3-c1'; allowed: the lower end first, C1-C3"),
-        ("talk", {"only": ["C1"], "measure": True}, "nothing of talk is measured on the machine at hand"),
+        ("talk", {"only": ["C1"], "measure": True}, "talk cannot be measured on this machine"),
     ],
 )
 def test_what_cannot_be_asked_is_a_sentence(source, given, said):

@@ -1,6 +1,6 @@
 """Findings that are several statements."""
 
-from sightline.reproduction.answer import judged
+from sightline.reproduction.outcomes import judged
 
 
 def test_the_share_that_holds_is_judged_and_what_fails_is_named():

@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from sightline.reproduction import reproduce as ledger
-from sightline.reproduction.answer import Finding, Interpretation, OpenSetting, Outcome, Reproduction, taken
-from sightline.reproduction.arxiv_2311_03687 import modules
+from sightline.reproduction.arxiv_2311_03687 import training_findings
 from sightline.reproduction.asking import Ask
+from sightline.reproduction.outcomes import Finding, Interpretation, OpenSetting, Outcome, Reproduction, taken
 from sightline.reproduction.reproduce import SOURCES, reproduce, source_of
 
 LINKS = OpenSetting(name="links", choices={"slow": 1, "fast": 2})
@@ -95,7 +95,7 @@ def test_given_choices_leave_other_interpretations_unjudged():
 def test_attention_is_interpreted_backward_as_it_is_forward():
     """A17 has to have every interpretation of A16, and takes that which judges A16."""
     ask = Ask(small=True)
-    assert [one.choices for one in modules.a17(ask)] == [one.choices for one in modules.a16(ask)]
+    assert [one.choices for one in training_findings.a17(ask)] == [one.choices for one in training_findings.a16(ask)]
     assert ledger.read("2311.03687")["A17"].interpreted_as == "A16"
     (alone,) = reproduce("2311.03687", only=["A17"]).outcomes
     forward, backward = reproduce("2311.03687", only=["A16", "A17"]).outcomes

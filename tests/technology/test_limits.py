@@ -12,19 +12,19 @@ from tests.technology.budgets import a_budget
 
 WRONG = {
     "edge exceeded by": {"stacks": 10.0, "power_w": 2000.0},
-    "area exceeded by 42 mm2: a die takes 900 mm2, and one exposure prints 858 mm2": {"die_area_m2": 900e-6},
+    "area exceeded by 42 mm2: a die takes 900 mm2, and the reticle allows 858 mm2": {"die_area_m2": 900e-6},
     "area exceeded by": {"area": AREA_OF_A100, "stacks": 7.0},
     "power exceeded by": {"power_w": 100.0},
     "power exceeded by 14.5 W": {"power_w": 365.0},
-    "split is wrong: the share of compute in the area lies below 0.001 by 0.001": {
+    "split is invalid: the share of compute in the area is below 0.001 by 0.001": {
         "area": Split(compute=0.0, registers=0.2, l2=0.3, memory=0.3, network=0.2)
     },
-    "voltage exceeded by 1.05 V: the voltage is 2 V, and 3nm withstands 949 mV": {"voltage": 2.0, "frequency_hz": 1e9},
+    "voltage exceeded by 1.05 V: the voltage is 2 V, and 3nm allows 949 mV": {"voltage": 2.0, "frequency_hz": 1e9},
     "clock exceeded by": {"frequency_hz": 3e9},
-    "split is wrong: the shares of area differ from a sum of 1 by 0.1": {
+    "split is invalid: the sum of the shares of area differs from 1 by 0.1": {
         "area": Split(compute=0.4, registers=0.1, l2=0.1, memory=0.2, network=0.1)
     },
-    "split is wrong: the share of l2 in the area lies below 0.001 by 0.101": {
+    "split is invalid: the share of l2 in the area is below 0.001 by 0.101": {
         "area": Split(compute=0.6, registers=0.1, l2=-0.1, memory=0.2, network=0.2)
     },
     "edge exceeded by 35": {"edge": Split(memory=0.35, network=0.65)},

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from training_scenarios import training
 
-from sightline.calibration.training import estimate
+from sightline.calibration.training_constants import estimate
 from sightline.prediction.anchoring.timed import MeasuredStep
 from sightline.prediction.training.constants import base_constants
 from sightline.validation.anchors import anchored_errors

@@ -55,7 +55,7 @@ def test_a_study_has_sentences_charts_and_all_of_its_rows():
 def test_a_view_of_devices_and_settings_are_heard():
     result = found(study="dram", view="ideal", set="workload.batch: 4")
     assert {row["view"] for row in result["document"]["rows"]} == {"ideal"}
-    assert "Requests at a time: 4" in result["piece"]["html"]
+    assert "Concurrent requests: 4" in result["piece"]["html"]
     assert "--view ideal --set workload.batch=4" in result["piece"]["html"]
 
 
@@ -68,8 +68,8 @@ def test_a_study_of_ones_own_varies_the_scenario_of_the_form():
 def test_the_file_of_a_study_of_ones_own_gives_the_same_answer():
     import re
 
-    from sightline.exploration.answer import study_to_dict
-    from sightline.exploration.explore import explore as answered
+    from sightline.exploration.run import explore as answered
+    from sightline.exploration.study_answer import study_to_dict
 
     result = found(**OWN, search="tensor_parallel")
     (file,) = re.findall(r'data-file="study.yaml">([^<]*)<', result["piece"]["html"])
@@ -82,7 +82,7 @@ def test_the_file_of_a_study_of_ones_own_gives_the_same_answer():
         ({"study": "drum"}, "study", "did you mean 'dram'"),
         ({"study": "dram", "view": "idea"}, "view", "did you mean 'ideal'"),
         ({"study": "dram", "set": "plan.dtipe: fp8"}, "set", "did you mean 'dtype'"),
-        ({"study": "dram", "set": "cluster: 8x h100-sxm-80gb"}, "set", "varies cluster itself"),
+        ({"study": "dram", "set": "cluster: 8x h100-sxm-80gb"}, "set", "varies cluster"),
         ({"study": "dram", "set": "fp8"}, "set", "a line has a dotted key"),
         ({**OWN, "model": "qwen2.5-0.6b"}, "model", "did you mean"),
         ({**OWN, "plan.zero_stage": "7"}, "plan.zero_stage", "plan.zero_stage is 7"),
@@ -105,7 +105,7 @@ def test_a_mistake_is_shown_next_to_its_field(client, values, field, said):
 def test_too_many_points_are_refused():
     spread = "{from: 1x, to: 2x, steps: 1000}"
     axes = f"cluster.device.memory_bandwidth: {spread}\ncluster.device.peak_flops: {spread}"
-    with pytest.raises(InputError, match="axes stand for 1,000,000 points in all; allowed here: up to 100,000"):
+    with pytest.raises(InputError, match="axes have 1,000,000 points; allowed: up to 100,000"):
         study_job(Asked({**OWN, "axes": axes}))
 
 

@@ -24,7 +24,7 @@ def test_a_study_is_chosen_and_its_link_shows_it_at_once(browser, server, page):
     page.get_by_label("bound-by").check()
     page.wait_for_selector("form.job")
     page.get_by_role("button", name="Run the study").click()
-    said = title(page, "What bounds each matmul of a layer, by device and memory level")
+    said = title(page, "Bottleneck of each matmul of a layer, by device and memory level")
     assert page.locator("#answer .drawn svg").count() >= 1
     screenshot(page, "explore-1280-light")
     with page.expect_download() as saved:
@@ -34,7 +34,7 @@ def test_a_study_is_chosen_and_its_link_shows_it_at_once(browser, server, page):
         other.goto(page.url)
         ready(other)
         assert other.locator("form.job").count() == 0
-        assert title(other, "What bounds each matmul of a layer, by device and memory level") == said
+        assert title(other, "Bottleneck of each matmul of a layer, by device and memory level") == said
         assert other.get_by_label("bound-by").is_checked()
         screenshot(other, "explore-1280-dark")
 

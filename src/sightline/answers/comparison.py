@@ -11,8 +11,7 @@ from sightline.profile.metrics import metric_of
 from sightline.quantities import percent
 
 if TYPE_CHECKING:
-    from sightline.reproduction.arxiv_2311_03687.cells import Table
-    from sightline.reproduction.arxiv_2311_03687.measured import Answered, MeasuredSuite
+    from sightline.reproduction.arxiv_2311_03687.measured import Answered, MeasuredSuite, Table
 
 LEVEL_TITLES = {
     "step": "key figures",

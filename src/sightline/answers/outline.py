@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
-    from sightline.exploration.answer import StudyAnswer
+    from sightline.exploration.study_answer import StudyAnswer
 
 GOOD, PERHAPS, BAD, FAINT = "good", "perhaps", "bad", "faint"
 """Classes of text: a good verdict, a doubtful one, a bad one, and what matters less."""

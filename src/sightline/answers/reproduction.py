@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from sightline.answers.outline import BAD, GOOD, PERHAPS, Entries, Entry, Outline, Rows, Said, Shown, Studies
 from sightline.answers.units import digits
 from sightline.quantities import counted
-from sightline.reproduction.answer import Finding, Outcome, ReproducedTable, Reproduction
+from sightline.reproduction.outcomes import Finding, Outcome, ReproducedTable, Reproduction
 
 HEADINGS = (
     "",

@@ -297,7 +297,7 @@ def _plain(value: Any) -> str:
 def profile_of_run(run: Run, rows: "polars.DataFrame") -> Profile | None:
     """Return what a run measured as a profile; None where it has no result, or one of several operators."""
     from sightline.loading import load
-    from sightline.measurement.processes.suite import profile_of
+    from sightline.measurement.processes.cases import profile_of
 
     task = task_of(str((run.scenario.get("workload") or {}).get("task")))
     if task is None or figure_of(run.result, task.whole) is None:

@@ -9,7 +9,7 @@ from sightline.answers import units
 from sightline.answers.outline import Charts, Lines, Outline, Part, Rows, Text
 from sightline.answers.outline import Column as ShownColumn
 from sightline.answers.units import digits
-from sightline.exploration.answer import Column, StudyAnswer
+from sightline.exploration.study_answer import Column, StudyAnswer
 from sightline.quantities import as_python, counted
 
 NOTHING = "-"

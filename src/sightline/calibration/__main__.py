@@ -21,7 +21,7 @@ def write_part(part: str, data: Path, out: Path, *, overwrite: bool) -> None:
     """Fit one part to the tables under ``data``, write ``OUT/<device family>/<part>.yaml`` and print the paths."""
     taken = [path for family in manifest(part)["families"] if (path := out / family / f"{part}.yaml").exists()]
     if taken and not overwrite:
-        raise InputError(f"{taken[0]} is already there; --overwrite replaces it")
+        raise InputError(f"{taken[0]} already exists; use --overwrite to replace it")
     for family, content in shipped_entries(part, data).items():
         path = out / family / f"{part}.yaml"
         write_yaml(path, content)
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("part", choices=[ALL, *SHIPPED])
     parser.add_argument("--data", type=Path, required=True, help="folder of the public tables")
     parser.add_argument("--out", type=Path, required=True, help="folder that receives one folder per device family")
-    parser.add_argument("--overwrite", action="store_true", help="replace entries that are already there")
+    parser.add_argument("--overwrite", action="store_true", help="replace existing entries")
     options = parser.parse_args(arguments)
     parts = tuple(SHIPPED) if options.part == ALL else (options.part,)
     for number, part in enumerate(parts, 1):

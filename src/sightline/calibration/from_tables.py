@@ -45,8 +45,8 @@ def one_source(rows: pl.DataFrame, where: str) -> None:
         if len(found) > 1:
             listed = ", ".join(f"'{name}'" for name in found[:6]) + (", ..." if len(found) > 6 else "")
             raise InputError(
-                f"{where} mixes measurements of {len(found)} {plural}: {listed}; "
-                f"keep one with --only {column}='{found[0]}'"
+                f"{where} has measurements of {len(found)} {plural}: {listed}; select one with --only "
+                f"{column}='{found[0]}'"
             )
 
 
@@ -59,21 +59,19 @@ def plausible(rows: pl.DataFrame, bound_s: Array, keys: Sequence[str], device: s
         worst = int(np.argmax(bound_s / seconds)) if (bound_s > 0).any() else int(np.argmax(fast))
         least = max(bound_s[worst], SHORTEST_S)
         raise InputError(
-            f"{_row(rows, worst, keys)} is faster than {device} can be, whose limit is {_time(least)}"
-            f"{_unit(seconds, bound_s)}"
+            f"{_row(rows, worst, keys)} is faster than the limit of {device}, {_time(least)}{_unit(seconds, bound_s)}"
         )
     if slow.max() > TOO_SLOW["row"] or np.median(slow) > TOO_SLOW["table"]:
         worst = int(np.argmax(slow))
         raise InputError(
-            f"{_row(rows, worst, keys)} is {slow[worst]:.0f} times as long as {device} needs by its limits: is the unit"
-            " of time right?"
+            f"{_row(rows, worst, keys)} is {slow[worst]:.0f} times the limit of {device}; check the unit of time"
         )
 
 
 def _unit(seconds: Array, bound_s: Array) -> str:
     """A hint where the whole table is off by about a thousand."""
     ratio = float(np.median(seconds / (bound_s + 1e-6)))
-    return ": the unit of time seems to be off by a thousand" if ratio < 0.05 else ""
+    return "; the unit of time seems to be off by 1000" if ratio < 0.05 else ""
 
 
 def without_repeats(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
@@ -90,8 +88,8 @@ def without_repeats(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
     if spread.filter(pl.col("ratio") > SPREAD).height > STRAY * repeated:
         shape = ", ".join(f"{key} {_plain(worst[key])}" for key in keys)
         raise InputError(
-            f"{worst['other']} says {worst['ratio']:.1f} times as long as {worst['one']} for the same shape ({shape});"
-            " keep one of them"
+            f"{worst['other']} has {worst['ratio']:.1f} times the time of {worst['one']} for the same shape "
+            f"({shape}); keep one of them"
         )
     others = [c for c in rows.columns if c not in (*keys, "seconds")]
     return shapes.agg(pl.col("seconds").median(), *(pl.col(c).first() for c in others))
@@ -100,7 +98,7 @@ def without_repeats(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
 def enough(rows: pl.DataFrame, least: int, what: str) -> None:
     """Refuse a table with fewer rows than a fit needs."""
     if rows.height < least:
-        raise InputError(f"{what}: {rows.height} rows of different shape are too few; at least {least} are needed")
+        raise InputError(f"{what}: {rows.height} rows of different shape are too few; at least {least} required")
 
 
 def _row(rows: pl.DataFrame, index: int, keys: Sequence[str]) -> str:
@@ -187,7 +185,9 @@ def _cluster(device: str) -> Cluster:
     if device == THIS_MACHINE:
         return read_cluster(device)
     if device not in known:
-        raise InputError(f"unknown device '{device}'{nearest(device, known)}; `sightline catalog devices` lists all")
+        raise InputError(
+            f"unknown device '{device}'{nearest(device, known)}; list all with `sightline catalog devices`"
+        )
     return read_cluster(f"8x {device}")
 
 

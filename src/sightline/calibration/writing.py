@@ -26,21 +26,23 @@ def target_paths(out: Path, family: str, parts: Sequence[str], *, overwrite: boo
     where that name is no folder's.
     """
     if not _NAME.fullmatch(family):
-        raise InputError(f"--family '{family}' is no name; allowed: letters, digits, '-', '_' and '.', such as my-a100")
+        raise InputError(f"--family is '{family}'; allowed: letters, digits, '-', '_' and '.', such as my-a100")
     if out.suffix.lower() in YAML_ENDINGS:
         if len(parts) > 1:
-            raise InputError(f"--out '{out}' is one file for {len(parts)} parts ({', '.join(parts)}); name a folder")
+            raise InputError(
+                f"--out '{out}' is one file, but there are {len(parts)} parts ({', '.join(parts)}); give a folder"
+            )
         if not out.parent.is_dir():
-            raise InputError(f"--out '{out}': there is no folder '{out.parent}'")
+            raise InputError(f"--out '{out}': folder '{out.parent}' does not exist")
         paths = {parts[0]: out}
     else:
         for part in parts:
             if shipped("calibrations", f"{family}/{part}"):
-                raise InputError(f"Sightline ships {part} constants of the family '{family}'; name yours with --family")
+                raise InputError(f"'{family}' is a built-in calibration of {part}; choose another name with --family")
         paths = {part: out / "calibrations" / family / f"{part}.yaml" for part in parts}
     taken = [path for path in paths.values() if path.exists()]
     if taken and not overwrite:
-        raise InputError(f"'{taken[0]}' is already there; --overwrite replaces it")
+        raise InputError(f"'{taken[0]}' already exists; use --overwrite to replace it")
     return paths
 
 

@@ -12,7 +12,7 @@ from sightline.charts.rendering import data_of
 from sightline.profile import SERVING, Profile
 
 if TYPE_CHECKING:
-    from sightline.reproduction.answer import ReproducedTable
+    from sightline.reproduction.outcomes import ReproducedTable
     from sightline.simulation.outcome import Outcome
 
 Spec = dict[str, Any]
@@ -62,7 +62,7 @@ def charts_of(answer: Any) -> list[Chart]:
             the roofline with their names, results of validation, an explanation, a `Replay`, or a reproduced source,
             which has a chart for each of its tables with a picture.
     """
-    from sightline.reproduction.answer import Reproduction
+    from sightline.reproduction.outcomes import Reproduction
 
     if isinstance(answer, Reproduction):
         return [_chart_of_table(one) for one in answer.tables if one.answer.figures]
@@ -242,7 +242,7 @@ def _explanation(answer: Any, room: Room) -> Spec | None:
 
 def _study(answer: Any, room: Room) -> Spec | None:
     from sightline.charts.study_charts import study_chart
-    from sightline.exploration.answer import StudyAnswer
+    from sightline.exploration.study_answer import StudyAnswer
 
     return study_chart(answer, room) if isinstance(answer, StudyAnswer) else None
 

@@ -13,7 +13,7 @@ from sightline.charts.study_bars import bars, factors, stacks, tornado
 from sightline.charts.study_lines import lines, points
 from sightline.charts.study_maps import heat_map
 from sightline.charts.study_table import Picture
-from sightline.exploration.answer import Column, Figure, StudyAnswer
+from sightline.exploration.study_answer import Column, Figure, StudyAnswer
 from sightline.prediction.sensitivity import Sensitivity
 from sightline.profile import Profile
 from sightline.quantities import percent

@@ -15,7 +15,7 @@ from sightline.answers.study import Quantity, numeric, quantity_of
 from sightline.charts import drawing
 from sightline.charts.axes import Axis
 from sightline.charts.drawing import Room
-from sightline.exploration.answer import Figure, StudyAnswer
+from sightline.exploration.study_answer import Figure, StudyAnswer
 from sightline.profile import LEVELS
 from sightline.quantities import as_python
 

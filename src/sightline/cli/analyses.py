@@ -246,7 +246,7 @@ def explore(
         _show_list(as_json=written.as_json)
         return
     with progress_bar() as progress:
-        from sightline.exploration.explore import explore as answered
+        from sightline.exploration.run import explore as answered
 
         answer = answered(study, quick=quick, view=view, overrides=settings or (), progress=progress)
     output.warn(answer.warnings)

@@ -161,8 +161,7 @@ def _results(options: CalibrateOptions) -> tuple[Sequence[Mapping[str, Any]], Ma
 
 def _is_processor_suite(tables: list[Path], device: str) -> bool:
     """Whether the tables are the standard suite's results of this machine's processor."""
-    from sightline.calibration.processor.machine import is_of_processor
-    from sightline.calibration.processor.operators import measurements
+    from sightline.calibration.processor.operator_constants import is_of_processor, measurements
     from sightline.loading.clusters.this_machine import THIS_MACHINE
 
     return device == THIS_MACHINE and is_of_processor(measurements(_results_in(tables)))

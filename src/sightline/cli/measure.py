@@ -16,8 +16,8 @@ from sightline.cli.reports import ProfilesReport, Report, ReportOptions
 from sightline.errors import InputError, WorkError, nearest
 
 if TYPE_CHECKING:
-    from sightline.measurement.processes.suite import Measured, OnStep, Serving, Step
-    from sightline.measurement.processes.suite import Settings as SuiteSettings
+    from sightline.measurement.processes.cases import Measured, OnStep, Serving, Step
+    from sightline.measurement.processes.cases import Settings as SuiteSettings
     from sightline.runs import Store
 
 TRAINING, GENERATION, SERVING, OPERATOR = "training", "generation", "serving", "single operators"
@@ -145,7 +145,7 @@ def measure_files(options: MeasureOptions, store: "Store", on_step: "OnStep") ->
     """
     from sightline.loading import load_all
     from sightline.measurement.measure import measure_scenarios
-    from sightline.measurement.processes.suite import complain
+    from sightline.measurement.processes.cases import complain
     from sightline.scenario import GenerationScenario, OperatorScenario, Scenario, ServingScenario
 
     scenarios: list[Any] = load_all(options.files or [], options.settings or [], options.sweeps or [])
@@ -161,7 +161,7 @@ def measure_files(options: MeasureOptions, store: "Store", on_step: "OnStep") ->
     if settings.nodes.count > 1 and len(by_task[Scenario]) < len(scenarios):
         raise InputError("workload.task must be pretrain or finetune to measure on several nodes")
     if settings.nodes.rank > 0:
-        from sightline.measurement.training.case import follow
+        from sightline.measurement.training.runs import follow
 
         trainings: list[Any] = list(by_task[Scenario].values())
         if failed := follow(trainings, settings):
@@ -181,8 +181,8 @@ def measure_files(options: MeasureOptions, store: "Store", on_step: "OnStep") ->
 
 def settings_of(options: MeasureOptions) -> "SuiteSettings":
     """Return how scenarios are measured."""
-    from sightline.measurement.processes.suite import LEVELS, QUICK, Effort, nodes_of
-    from sightline.measurement.processes.suite import Settings as SuiteSettings
+    from sightline.measurement.processes.cases import LEVELS, QUICK, Effort, nodes_of
+    from sightline.measurement.processes.cases import Settings as SuiteSettings
 
     problems = [
         f"{option} is {value}; allowed: {least} or more"
@@ -238,7 +238,7 @@ def _of_serving(options: MeasureOptions) -> list[str]:
 
 def _serving(options: MeasureOptions) -> "Serving":
     """Which server a load is sent to, and how."""
-    from sightline.measurement.processes.suite import Serving
+    from sightline.measurement.processes.cases import Serving
 
     stated = {
         "url": options.url,
@@ -324,7 +324,7 @@ def _check(options: MeasureOptions) -> None:
 
 def _measure_suite(options: MeasureOptions) -> "tuple[list[Measured], list[str]]":
     from sightline.measurement.machine import CPU_DTYPES
-    from sightline.measurement.operators.suite import measure_suite, standard_suite
+    from sightline.measurement.operators.operator_suite import measure_suite, standard_suite
     from sightline.runs import open_store
 
     suite, dtype, cluster = str(options.suite), options.dtype, options.cluster

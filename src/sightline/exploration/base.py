@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from sightline.content import fix_mappings
 from sightline.errors import InputError
-from sightline.exploration.answer import View
+from sightline.exploration.study_answer import View
 from sightline.frameworks import read_framework
 from sightline.loading.checks import with_value
 from sightline.loading.loader import Asked
@@ -32,9 +32,9 @@ def said_of(view: View, more: str = "") -> str:
         ideal = read_framework(IDEAL_FRAMEWORK).ideal
         peak, bandwidth = (1.0, 1.0) if ideal is None else (ideal.peak, ideal.bandwidth)
         shares = f"{percent(peak)} of their peak and {percent(bandwidth)} of every bandwidth"
-        said = f"Ideal view: devices reach {shares}, without launches and with all usual fusions"
+        said = f"Ideal view: devices reach {shares}, without launch overhead and with all common fusions"
     else:
-        said = "Calibrated view: devices reach what kernels reach today, as far as they were measured"
+        said = "Calibrated view: devices reach the measured efficiency of today's kernels"
     return f"{said}; {more}." if more else f"{said}."
 
 
@@ -99,13 +99,15 @@ def base_of(scenario: Mapping[str, Any], request: StudyRequest, varied: Collecti
     """
     taken = {key: name for key in request.overrides for name in varied if _overlap(f"{key}.", f"{name}.")}
     if taken:
-        raise InputError([f"{key} cannot be set: the study varies {name} itself" for key, name in taken.items()])
+        raise InputError([f"{key} cannot be set because the study varies {name}" for key, name in taken.items()])
     base = dict(scenario)
     for key, value in request.overrides.items():
         part = scenario.get(key)
         if isinstance(part, Mapping) and not isinstance(value, Mapping):
             example = f"{key}.{min(part)}"
-            raise InputError(f"{key} is {show(value)}; allowed: a mapping of keys to values, or one key, as {example}")
+            raise InputError(
+                f"{key} is {show(value)}; allowed: a mapping from keys to values, or one key, such as {example}"
+            )
         base = with_value(base, key, {**part, **value} if isinstance(part, Mapping) else value)
     return _in_numbers(base)
 
@@ -114,7 +116,7 @@ def name_of(part: object) -> str:
     """Return a model or cluster of a scenario's mapping as a sentence names it."""
     if isinstance(part, Mapping):
         names = (part.get(key) for key in ("devices", "name", "same_as"))
-        return str(next(filter(None, names), "what is stated"))
+        return str(next(filter(None, names), "the value"))
     return str(part)
 
 
@@ -151,7 +153,7 @@ def fastest(scenario: Mapping[str, Any], fields: Restricted, progress: Progress)
     """
     found = fastest_if_any(scenario, fields, progress)
     if found is None:
-        raise InputError(f"no plan of {name_of(scenario['model'])} fits on {name_of(scenario['cluster'])}")
+        raise InputError(f"no plan for {name_of(scenario['model'])} fits on {name_of(scenario['cluster'])}")
     return found
 
 
@@ -205,4 +207,4 @@ def _sentence(scenario: Scenario, rule: str, place: NDArray[np.intp]) -> str:
 
 
 def _in_words(rule: str) -> str:
-    return f"the rule about {rule.replace('_', ' ')} is broken"
+    return f"the rule on {rule.replace('_', ' ')} is violated"

@@ -48,12 +48,12 @@ class Electricity:
     @property
     def sentence(self) -> str:
         """What a study that reports carbon assumes."""
-        usual = {GRID_KG_PER_KWH: " (the world's in 2025: Ember, Global Electricity Review 2026)"}
-        survey = {PUE: " (the mean of Uptime Institute's survey of 2025; the largest operators report about 1.1)"}
+        usual = {GRID_KG_PER_KWH: " (world average of 2025: Ember, Global Electricity Review 2026)"}
+        survey = {PUE: " (average of the 2025 Uptime Institute survey; the largest operators report about 1.1)"}
         return (
-            f"Carbon counts {1e3 * self.kg_per_kwh:.4g} g CO2e per kWh of electricity{usual.get(self.kg_per_kwh, '')}, "
-            f"and {self.pue:g} kWh of a data center per kWh of its devices{survey.get(self.pue, '')}. "
-            "Hosts and network are left out."
+            f"Carbon assumes {1e3 * self.kg_per_kwh:.4g} g CO2e per kWh of "
+            f"electricity{usual.get(self.kg_per_kwh, '')}, and a data center that uses {self.pue:g} kWh per kWh "
+            f"of its devices{survey.get(self.pue, '')}. Hosts and network are excluded."
         )
 
 

@@ -58,7 +58,7 @@ class Growth:
         """Return the doubling time with its interval: "2.46 years (2.24 to 2.72)"."""
         low, high = self.interval_years
         if self.per_year <= 0 or not np.isfinite(high):
-            return f"{abs(self.doubling_years):.1f} years (not told from no growth)"
+            return f"{abs(self.doubling_years):.1f} years (not distinguishable from no growth)"
         return f"{self.doubling_years:.{digits}f} years ({low:.{digits}f} to {high:.{digits}f})"
 
     def at(self, years: float | Floats) -> Floats:

@@ -88,7 +88,7 @@ def _faster(cluster: Cluster, *, level: str, factor: Number) -> Cluster:
     return replace(cluster, host=replace(cluster.host, launch_time_s=launch_s / factor))
 
 
-STARTS = "kernel starts"
+STARTS = "kernel launches"
 """What no level shortens."""
 
 

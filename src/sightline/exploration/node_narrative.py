@@ -150,12 +150,13 @@ def said_of_ends(found: Mapping[str, Any], l2_shares: Sequence[float]) -> Iterat
     least, largest = percent(l2_shares[0]), percent(l2_shares[-1])
     for view, by_task in found.items():
         told = "; ".join(
-            f"of {counts['points']} of {task} {counts['most_stacks']}, {counts['least_l2']} and {counts['largest_l2']}"
+            f"of {counts['points']} {task} points {counts['most_stacks']}, {counts['least_l2']} and "
+            f"{counts['largest_l2']}"
             for task, counts in by_task.items()
         )
         yield (
-            f"Best devices at an end of what is searched, {view} view, with the most stacks that can be built, "
-            f"with the least L2 ({least}) and with the most ({largest}): {told}."
+            f"Best devices at a limit of the search, {view} view, with the most stacks, with the least L2 "
+            f"({least}) and with the most L2 ({largest}): {told}."
         )
 
 

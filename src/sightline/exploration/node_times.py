@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.exploration.answer import View
 from sightline.exploration.base import in_view, possible_points
+from sightline.exploration.study_answer import View
 from sightline.loading import generation_from_mapping, scenario_from_mapping
 from sightline.prediction import predict
 from sightline.profile import LEVELS

@@ -91,7 +91,7 @@ def best_split(budget: Budget, time_of: TimeOf) -> BestSplit:
     """
     share, voltage, coarse_s = _best_of(budget, time_of, L2_SHARES, VOLTAGES)
     if not np.isfinite(coarse_s):
-        raise InputError(problems_of(budget) or "no split of the area leaves a device on which the workload fits")
+        raise InputError(problems_of(budget) or "no split of the area gives a device that fits the workload")
     seconds = coarse_s
     for step in range(ROUNDS):
         found = _best_of(budget, time_of, finer(share, L2_SHARES, step), finer(voltage, VOLTAGES, step))

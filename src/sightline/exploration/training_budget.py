@@ -12,9 +12,9 @@ import numpy as np
 
 from sightline import catalog
 from sightline.errors import InputError, nearest
-from sightline.exploration.answer import View
 from sightline.exploration.base import fastest_if_any, in_view
 from sightline.exploration.footprint import Electricity, read_electricity, rent_usd
+from sightline.exploration.study_answer import View
 from sightline.loading.checks import Complaints, check
 from sightline.profile import Profile
 from sightline.progress import Progress
@@ -304,18 +304,18 @@ class Asked:
     @property
     def sentence(self) -> str:
         """What the study assumes of what budgets rent."""
-        rent = "at the rent of the catalog (`sightline catalog prices`), and nothing fails."
+        rent = "at catalog prices (`sightline catalog prices`), without failures."
         of_money = [budget for budget in self.budgets if "budget_usd" in budget]
         if not of_money:
             return f"Budgets of time have {TIMED_DEVICES:,} devices, {rent}"
         if all("deadline_s" in budget for budget in of_money):
             return (
-                "A budget rents the smallest power of two of devices, one server at least, that spends it within the "
-                f"days that are set, {rent}"
+                "A budget rents the smallest power of two of devices, at least one server, that spends it within "
+                f"the given days, {rent}"
             )
         longer = "" if len(of_money) == len(self.budgets) else f" Budgets of time have {TIMED_DEVICES:,} devices."
         return (
-            "A budget rents the largest power of two of devices, one server at least, that it pays for "
+            "A budget rents the largest power of two of devices, at least one server, that it can pay for "
             f"{SHORTEST_DAYS} days, {rent}{longer}"
         )
 
@@ -327,13 +327,13 @@ def _devices(value: object) -> tuple[str, ...]:
         device = catalog.name_of("devices", name)
         if device not in catalog.names("devices"):
             near = nearest(device, catalog.names("devices"))
-            problems.append(f"names {show(name)}{near}; `sightline catalog devices` lists all")
+            problems.append(f"has unknown device {show(name)}{near}; list all with `sightline catalog devices`")
         elif "price" not in (entry := catalog.entry("devices", device)) or "bf16" not in entry["peak_flops"]:
-            problems.append(f"names {show(name)}, of which the catalog knows no rent or no bf16 peak")
+            problems.append(f"has {show(name)}, which has no price or no bf16 peak in the catalog")
         else:
             found.append(device)
     if problems or not found:
-        raise InputError(", and ".join(problems) or "is empty; allowed: names of `sightline catalog devices`")
+        raise InputError(", and ".join(problems) or "is empty; allowed: names from `sightline catalog devices`")
     return tuple(dict.fromkeys(found))
 
 

@@ -6,18 +6,17 @@ from pathlib import Path
 from typing import Any
 
 from sightline.calibration.from_tables import Calibration
-from sightline.calibration.processor import steps as dispatch
-from sightline.calibration.processor import steps as sharding
-from sightline.calibration.processor.machine import calibrate_machine, keep_other_formats
-from sightline.calibration.processor.operators import operator_results
-from sightline.calibration.training import calibrate_training, measured_steps
+from sightline.calibration.processor import small_models as dispatch
+from sightline.calibration.processor import small_models as sharding
+from sightline.calibration.processor.operator_constants import calibrate_machine, keep_other_formats, operator_results
+from sightline.calibration.training_constants import calibrate_training, measured_steps
 from sightline.calibration.writing import target_paths, this_month, write_calibrations, write_yaml
 from sightline.catalog.yaml12 import parse
 from sightline.cost.families import PROCESSOR
 from sightline.errors import InputError
 from sightline.loading.clusters.this_machine import THIS_MACHINE, processor
 from sightline.measurement.measure import measure_scenarios
-from sightline.measurement.processes.suite import Effort, Settings
+from sightline.measurement.processes.cases import Effort, Settings
 from sightline.progress import Progress
 from sightline.runs import Run, Store
 from sightline.scenario import GenerationScenario, Scenario
@@ -68,7 +67,7 @@ def measured_models(store: Store, dtype: str, remark: Callable[[str], None], *, 
 
 def _measured(suite: SmallModels, store: Store, *, rerun: bool) -> list[Mapping[str, float]]:
     if processor().cores < suite.cores:
-        raise InputError(f"it takes {suite.cores} processes, and there is one core")
+        raise InputError(f"it needs {suite.cores} processes, but there is one core")
     steps = [one.run for one in measure_scenarios(suite.steps, store, SETTINGS, suite=suite.name, rerun=rerun)]
     failed = next((run.reason for run in steps if run.status != "ok"), None)
     if failed is not None:
@@ -127,7 +126,7 @@ def calibrate_results(
     paths = target_paths(out, THIS_MACHINE, [c.part for c in calibrations], overwrite=overwrite)
     device = out / "devices" / f"{THIS_MACHINE}.yaml"
     if device.exists() and not overwrite:
-        raise InputError(f"'{device}' is already there; --overwrite replaces it")
+        raise InputError(f"'{device}' already exists; use --overwrite to replace it")
     if paths[PROCESSOR].exists() and device.exists():
         before, then = (parse(path.read_text(encoding="utf-8")) for path in (paths[PROCESSOR], device))
         if all(then.get(name) == figures[name] for name in ("peak_flops", "memory_bandwidth", "l2_bandwidth")):
@@ -151,7 +150,7 @@ def calibrate_runs(
     source = f"sightline calibrate --from-run {' '.join(asked)}"
     steps, operators = measured_steps(runs), operator_results(runs)
     if not steps and not operators:
-        raise InputError(f"--from-run {' '.join(asked)}: no operator and no training step was measured in it")
+        raise InputError(f"--from-run {' '.join(asked)}: no measured operator or training step")
     calibrations: list[Calibration] = []
     paths: dict[str, Path] = {}
     if operators:

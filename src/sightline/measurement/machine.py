@@ -62,7 +62,7 @@ def contention(before: Mapping[str, Any], after: Mapping[str, Any], others_cpu_f
     """
     found = []
     if others_cpu_fraction > _OTHERS_CPU:
-        found.append(f"other processes had {percent(others_cpu_fraction)} of the machine's CPU time")
+        found.append(f"other processes used {percent(others_cpu_fraction)} of the CPU time")
     found += [
         f"GPU {gpu['index']} was {percent(gpu['utilization'])} busy before it started"
         for gpu in before.get("gpus", [])
@@ -100,7 +100,7 @@ BESIDE = {"deepspeed": "measure,deepspeed", "megatron": "measure,megatron"}
 def missing(*packages: str, what: str = "measuring") -> list[str]:
     """Return a sentence for each package that ``what`` needs and that is not installed, with the command for it."""
     return [
-        f"{what} needs {PACKAGES.get(name, name)}, which is not installed: {_install(name)}"
+        f"{what} needs {PACKAGES.get(name, name)}, which is not installed; run {_install(name)}"
         for name in packages
         if find_spec(name) is None
     ]
@@ -168,7 +168,7 @@ class Machine:
         """Return PyTorch's type; raises `InputError` for one that this machine is not measured in."""
         torch = import_torch()
         if name not in self.dtypes:
-            raise InputError(f"{key} is '{name}'; measured on this machine: {', '.join(self.dtypes)}")
+            raise InputError(f"{key} is '{name}'; allowed on this machine: {', '.join(self.dtypes)}")
         if name == "tf32":
             torch.backends.cuda.matmul.allow_tf32 = True
         return getattr(torch, TORCH_DTYPES[name])
@@ -210,7 +210,7 @@ def machine_of(cluster: Cluster, nodes: int = 1, nodes_here: int = 1) -> Machine
     """
     ranks, rest = divmod(cluster.devices, nodes)
     if rest or not ranks:
-        raise InputError(f"cluster is {cluster.name}; its {cluster.devices} devices can't be divided by {nodes} nodes")
+        raise InputError(f"cluster is {cluster.name}; its {cluster.devices} devices cannot be divided by {nodes} nodes")
     if cluster.device.name == THIS_MACHINE:
         p = processor()
         return Machine(
@@ -225,14 +225,14 @@ def machine_of(cluster: Cluster, nodes: int = 1, nodes_here: int = 1) -> Machine
     torch = import_torch()
     found = gpus() if torch.version.cuda else []
     if len(found) < ranks:
-        has = f"{len(found)} GPUs" if found else f"no GPU that PyTorch {torch.__version__} can use"
+        has = f"{len(found)} GPUs" if found else f"no GPU usable by PyTorch {torch.__version__}"
         raise InputError(
-            f"cluster is {cluster.name}; a scenario is measured on the machine at hand, which has {has}: "
-            f"--set cluster={THIS_MACHINE} measures its processor"
+            f"cluster is {cluster.name}, but this machine has {has}; to measure its CPU, use --set "
+            f"cluster={THIS_MACHINE}"
         )
     other = [gpu["name"] for gpu in found[:ranks] if catalog_name(gpu) != cluster.device.name]
     if other:
-        raise InputError(f"cluster is {cluster.name}; a scenario is measured on the machine at hand, a {other[0]}")
+        raise InputError(f"cluster is {cluster.name}, but this machine has a {other[0]}")
     return Machine(
         kind="cuda",
         cache_bytes=float(cluster.device.l2_bytes),

@@ -5,10 +5,10 @@ from contextlib import ExitStack
 from typing import Any
 
 from sightline.errors import InputError
-from sightline.measurement import generation
-from sightline.measurement.operators import suite as operators
-from sightline.measurement.operators.measure import measure_operator
-from sightline.measurement.processes.suite import (
+from sightline.measurement import generated
+from sightline.measurement.operators import operator_suite as operators
+from sightline.measurement.operators.operator_suite import measure_operator
+from sightline.measurement.processes.cases import (
     QUICK,
     Case,
     Effort,
@@ -24,7 +24,7 @@ from sightline.measurement.processes.suite import (
 from sightline.measurement.serving import case as serving
 from sightline.measurement.timing import FULL
 from sightline.measurement.timing import QUICK as QUICK_OPERATOR
-from sightline.measurement.training import case as training
+from sightline.measurement.training import runs as training
 from sightline.profile import Profile
 from sightline.progress import SILENT, Progress
 from sightline.runs import Store
@@ -51,14 +51,14 @@ def measure(
         serving=Serving(url=url, key_variable=api_key_env),
     )
     if isinstance(scenario, GenerationScenario):
-        return generation.measure_generation(scenario, settings)
+        return generated.measure_generation(scenario, settings)
     if isinstance(scenario, ServingScenario):
         return serving.measure_serving(scenario, settings)
     if isinstance(scenario, Scenario):
         return training.measure_training(scenario, settings)
     if not isinstance(scenario, OperatorScenario):
         task = getattr(getattr(scenario, "workload", None), "task", type(scenario).__name__)
-        raise InputError(f"workload.task is '{task}'; measured are pretrain, finetune, generate, serve, operator")
+        raise InputError(f"workload.task is '{task}'; allowed: pretrain, finetune, generate, serve, operator")
     return measure_operator(scenario, implementation, QUICK_OPERATOR if quick else FULL)
 
 
@@ -101,7 +101,7 @@ def _cases_of(scenarios: Sequence[Any], settings: Settings) -> list[Case]:
     if isinstance(scenarios[0], Scenario):
         return training.cases_of(scenarios, settings)
     if isinstance(scenarios[0], GenerationScenario):
-        return generation.cases_of(scenarios, settings)
+        return generated.cases_of(scenarios, settings)
     if isinstance(scenarios[0], ServingScenario):
         return serving.cases_of(scenarios, settings)
     return operators.cases_of(scenarios, settings)

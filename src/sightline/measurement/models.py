@@ -38,7 +38,7 @@ def quantize(model: "torch.nn.Module", form: str, compute: str, device: str) -> 
     import bitsandbytes
 
     if form not in ("nf4", "nf4-single", "int8"):
-        raise UnsupportedCaseError(f"plan.quantization is '{form}'; bitsandbytes has nf4, nf4-single and int8")
+        raise UnsupportedCaseError(f"plan.quantization is '{form}'; allowed with bitsandbytes: nf4, nf4-single, int8")
     linear = [(n, m) for n, m in model.named_modules() if type(m) is torch.nn.Linear and n not in HEADS]
     if not linear:
         raise UnsupportedCaseError(f"{type(model).__name__} has no linear layers that bitsandbytes could replace")
@@ -210,9 +210,7 @@ def build_model(scenario: Scenario, device: str = "cpu", weights: Path | None = 
     if plan.recompute == "full":
         _recompute_layers(model)
     elif plan.recompute != "none":
-        raise UnsupportedCaseError(
-            f"plan.recompute is '{plan.recompute}'; models of transformers recompute whole layers: full"
-        )
+        raise UnsupportedCaseError(f"plan.recompute is '{plan.recompute}'; allowed with transformers models: full")
     return model.train()
 
 
@@ -230,8 +228,8 @@ def build_plain_model(
     config = transformers_config(model)
     if model.score_cap and attention == "flash":
         raise UnsupportedCaseError(
-            f"plan.attention is 'flash'; {model.name} caps its scores, for which PyTorch has no fused kernel; "
-            "measured: eager"
+            f"plan.attention is 'flash', but PyTorch has no fused kernel for the capped scores of {model.name}; "
+            "allowed: eager"
         )
     config._attn_implementation = ATTENTION[attention]  # noqa: SLF001 - where from_config reads it
     if weights is not None:
@@ -280,12 +278,12 @@ def _from_checkpoint(model: Model, folder: Path, config: Any, dtype: str, device
 def check_checkpoint(model: Model, folder: Path) -> None:
     """Refuse a checkpoint whose ``config.json`` is of another model than the scenario's; raises `InputError`."""
     if not (folder / "config.json").is_file():
-        raise InputError(f"--weights '{folder}' is no checkpoint: it has no config.json")
+        raise InputError(f"--weights '{folder}' is not a checkpoint: it has no config.json")
     stated = resolve_model(str(folder), Path()).model
     for figure in SAME_FIGURES:
         asked, has = getattr(model, figure), getattr(stated, figure)
         if asked != has:
-            raise InputError(f"--weights '{folder}' has {figure} {has}; the scenario's model has {asked}")
+            raise InputError(f"--weights '{folder}' has {figure} {has}; the model of the scenario has {asked}")
 
 
 def _check_loaded(folder: Path, loaded: Mapping[str, Any]) -> None:
@@ -293,7 +291,7 @@ def _check_loaded(folder: Path, loaded: Mapping[str, Any]) -> None:
     if loaded["mismatched_keys"]:
         name, has, needs = min(loaded["mismatched_keys"])
         raise InputError(
-            f"--weights '{folder}' does not match its config.json: {name} is {list(has)}, needed is {list(needs)}"
+            f"--weights '{folder}' does not match its config.json: {name} is {list(has)}, expected {list(needs)}"
         )
     if loaded["missing_keys"]:
         raise InputError(f"--weights '{folder}' does not match its config.json: it lacks {min(loaded['missing_keys'])}")
@@ -315,7 +313,7 @@ def transformers_config(model: Model) -> Any:
 
     found = configuration(model)
     if found is None:
-        raise UnsupportedCaseError(f"{model.name} has layers that are not measured: {KNOWN}")
+        raise UnsupportedCaseError(f"{model.name} has layers that cannot be measured; allowed: {KNOWN}")
     family, keys = found
     use_cache = keys.pop("use_cache")
     config = getattr(transformers, family)(**keys)

@@ -17,10 +17,10 @@ from sightline.scenario import OperatorScenario
 if TYPE_CHECKING:
     from sightline.explanation.answer import Explanation
     from sightline.explanation.comparison import Comparison
-    from sightline.exploration.answer import StudyAnswer
+    from sightline.exploration.study_answer import StudyAnswer
     from sightline.planning.plan_answer import PlanAnswer
     from sightline.prediction.roofline_table import RooflineTable
-    from sightline.reproduction.answer import Reproduction
+    from sightline.reproduction.outcomes import Reproduction
     from sightline.validation.coverage import Cell
 
 _SCENARIO_KEYS = ("workload.", "plan.")
@@ -153,7 +153,7 @@ def reproduced_to_csv(answer: "Reproduction") -> str:
     """Return a line for each finding; where a table alone was asked for, its rows."""
     if answer.tables and not answer.outcomes:
         return study_to_csv(answer.tables[0].answer)
-    from sightline.reproduction.answer import reproduction_to_dict
+    from sightline.reproduction.outcomes import reproduction_to_dict
 
     return csv_text([_csv_line(line) for line in reproduction_to_dict(answer)["findings"]])
 

@@ -2,21 +2,20 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 from math import isclose, prod
 from statistics import fmean
 from typing import Any
 
 from sightline import catalog
-from sightline.exploration.answer import Column, Figure
 from sightline.exploration.node_narrative import PUBLISHED_ORDER, SATURATED
 from sightline.exploration.node_times import ONE_PLAN
 from sightline.exploration.studies.a100_to_b200 import OF_2021
+from sightline.exploration.study_answer import Column, Figure
 from sightline.loading.checks import with_value
 from sightline.profile import LEVEL_NAMES
 from sightline.quantities import GIB, percent
-from sightline.reproduction.answer import Choice, Interpretation, OpenSetting, ReproducedTable, judged, table, taken
-from sightline.reproduction.asking import Ask, Asked, Assumption, Findings, Source, Tables
+from sightline.reproduction.asking import Ask, Asked, Assumption, Findings, Row, Source, Tables
+from sightline.reproduction.outcomes import Choice, Interpretation, OpenSetting, judged, taken
 from sightline.validation.suite import Answer
 
 VIEW: OpenSetting[str] = OpenSetting(
@@ -47,9 +46,11 @@ def against_published(title: str, *, series: str, panel: str = "") -> Figure:
     )
 
 
+FINDINGS, TABLES = Findings(), Tables()
 A100, H100 = "a100-sxm-80gb", "h100-sxm-80gb"
 LONG_PROMPT = 512
 """Tokens of a prompt whose prefill the source calls compute-bound."""
+LATENCIES = "Latencies of Llama-2 on A100 and H100"
 FLAT = 0.05
 """A gain beyond the knee of less than this counts as none."""
 FAULTY: Mapping[str, str] = {"llama-2-13b": "its series is faster than 7B's"}
@@ -67,6 +68,171 @@ ABOUT: Mapping[str, Column] = {
     "left_out": Column(label="left out"),
     "source": Column(label="source"),
 }
+
+
+ALL_SIZES, SCALED = "arXiv 2205.05198, table 5", "arXiv 2104.04473, table 1"
+TIMES = {ALL_SIZES: "korthikanti-2022-table5", SCALED: "narayanan-2021-table1"}
+"""Suites of published step times of GPT on A100s."""
+PUBLISHED_TIMES: OpenSetting[Sequence[str]] = OpenSetting(
+    name="published step times",
+    choices={ALL_SIZES: [ALL_SIZES], f"{ALL_SIZES} and {SCALED}": [ALL_SIZES, SCALED]},
+)
+MEMORY_SUITES = ("korthikanti-2022-fig1", "korthikanti-2022-fig7")
+"""Suites of published activations by recomputation."""
+
+
+@FINDINGS.add(PUBLISHED_TIMES)
+def b1(ask: Ask, tables: Choice[Sequence[str]]) -> Interpretation:
+    """Return the mean error of step times: over the table with all four sizes, and over both tables."""
+    sizes = [abs(answer.error) for source in tables.value for answer in _answers(ask, TIMES[source])]
+    mean, most = (percent(size, 1) for size in (fmean(sizes), max(sizes)))
+    sentence = f"{len(sizes)} steps are predicted with errors of {mean} in the mean, {most} at most."
+    return Interpretation(values=[fmean(sizes)], sentence=sentence)
+
+
+@FINDINGS.add()
+def b3(ask: Ask) -> Interpretation:
+    """Return the errors of activations by recomputation; none where their order is another."""
+    errors = [abs(answer.error) for suite in MEMORY_SUITES for answer in _answers(ask, suite)]
+    study = ask.study("memory-footprint")
+    by_model: dict[str, dict[str, float]] = {}
+    for row in study.rows:
+        by_model.setdefault(row["name"], {})[row["technique"]] = row["activations_bytes"]
+    in_order = all(of["full"] < of["selective, sequence-parallel"] < of["none"] for of in by_model.values())
+    said = ", ".join(
+        f"{name} {' < '.join(f'{of[how] / GIB:.1f}' for how in ('full', 'selective, sequence-parallel', 'none'))}"
+        for name, of in by_model.items()
+    )
+    sentence = (
+        f"The largest of {len(errors)} errors is {percent(max(errors), 1)}; GiB of full, selective (with sequence "
+        f"parallelism) and no recomputation: {said}."
+    )
+    return Interpretation(values=errors if in_order else [None], sentence=sentence)
+
+
+@TABLES.add(
+    "training-times",
+    "Training times of GPT on A100s",
+    about={
+        "source": Column(label="source"),
+        "parameters": Column(label="parameters"),
+        "devices": Column(label="A100s"),
+        "recompute": Column(label="recomputation"),
+        **{key: ABOUT[key] for key in ("measured_s", "predicted_s", "error")},
+        "split": Column(label="part", values={"fit": "fitted on", "test": "not fitted on"}),
+    },
+    figures=[against_published("Step times of GPT on A100s", series="recompute")],
+    status="published",
+)
+def times(ask: Ask) -> Iterator[Row]:
+    """Yield every published step time beside ours."""
+    for source, suite in TIMES.items():
+        yield from sorted(_rows(ask, source, suite), key=lambda row: (row["parameters"], row["recompute"]))
+
+
+def _rows(ask: Ask, source: str, suite: str) -> Iterator[dict[str, Any]]:
+    for answer in _answers(ask, suite):
+        asked = answer.case.scenario
+        yield {
+            "source": source,
+            "parameters": float(ask.profile(asked).scenario.model.parameters),
+            "devices": int(str(asked["cluster"]["devices"]).split("x")[0]),
+            "recompute": asked["plan"]["recompute"],
+            "measured_s": answer.case.measured,
+            "predicted_s": answer.predicted,
+            "error": answer.error,
+            "split": answer.case.split,
+        }
+
+
+TABLES.add_study("memory-footprint", "memory", status="published")
+
+
+def _answers(ask: Ask, suite: str) -> list[Answer]:
+    """The answered cases of a suite, of both its parts."""
+    return [answer for result in ask.suite(suite) for answer in result.answers if answer.predicted is not None]
+
+
+LARGEST_FIRST: Mapping[str, tuple[str, ...]] = {
+    "arithmetic": ("compute", "precision"),
+    "memory": ("memory_bandwidth", "recomputation", "memory_capacity"),
+    "links": ("interconnect", "domain"),
+}
+"""What the source explains the gain by, in its order, and the factors that belong to it."""
+ROUNDING = 1e-9
+
+
+@FINDINGS.add()
+def b4(ask: Ask) -> Interpretation:
+    """Return whether the gain is one in both views, its factors multiply to it, and which of them are the largest."""
+    told = ask.study("a100-to-b200").summary
+    statements, said = {}, []
+    for view, factors in told["factors_by_view"].items():
+        gain = told["gains"][view][OF_2021]
+        groups = {name: prod(factors[one] for one in of) for name, of in LARGEST_FIRST.items()}
+        ranked = sorted(groups, key=lambda name: -groups[name])
+        statements[f"there is a gain in the {view} view"] = gain > 1
+        statements[f"factors multiply to it in the {view} view"] = isclose(prod(factors.values()), gain, rel_tol=1e-6)
+        statements[f"none of them loses in the {view} view"] = min(factors.values()) > 1 - ROUNDING
+        statements[f"{', then '.join(groups)} gain most in the {view} view"] = ranked == list(groups)
+        parts = " x ".join(f"{name} {factor:.2f}" for name, factor in [("plan", factors["plan"]), *groups.items()])
+        said.append(f"{view} view {gain:.1f} = {parts}")
+    sentence = f"Over A100s under a plan of 2021: {'; '.join(said)}. Model, baseline and plan are ours."
+    return judged(statements, sentence)
+
+
+@FINDINGS.add(VIEW, PLAN, SCALING)
+def b5(ask: Ask, *case: Choice[str]) -> Interpretation:
+    """Return whether logic alone saturates, and whether HBM4 and faster links bring half of its gain back."""
+    view, task, scaling = (choice.value for choice in case)
+    told = ask.study("technology-nodes").summary
+    early, late, ratio = (
+        told[key][view][scaling][task]
+        for key in ("gain_per_node_before_3nm", "gain_per_node_after_3nm", "after_over_before")
+    )
+    slow, *_, fast = early
+    old, *_, new = early[slow]
+    peak = told["peak_gain_per_node"][view][scaling]
+    statements = {
+        f"with {old} a node gains less than half after 3 nm": ratio[slow][old] < SATURATED,
+        f"{new} and {fast} bring at least half back": ratio[fast][new] >= SATURATED,
+    }
+    alone, together, of_peak = (
+        " and ".join(map(percent, of))
+        for of in ((early[slow][old], late[slow][old]), (early[fast][new], late[fast][new]), peak)
+    )
+    sentence = (
+        f"To 3 nm and after it a node gains {alone} with {old} and {slow}, {together} with {new} and {fast}; the peak "
+        f"itself gains {of_peak}."
+    )
+    return judged(statements, sentence)
+
+
+@FINDINGS.add(VIEW, PLAN, SCALING)
+def b6(ask: Ask, *case: Choice[str]) -> Interpretation:
+    """Return how much of the order compute, memory, network is found from node to node."""
+    view, task, scaling = (choice.value for choice in case)
+    orders = ask.study("technology-nodes").summary["sequence"][view][scaling][task]
+    slow, found = next(iter(orders.items()))
+    sentence = (
+        f"From 12 nm to 1 nm with HBM2, and then with HBM4, most of the time is bound by {', then '.join(found)}, with "
+        f"{slow}."
+    )
+    return Interpretation(values=[in_order(found, PUBLISHED_ORDER) / len(PUBLISHED_ORDER)], sentence=sentence)
+
+
+def in_order(found: Sequence[str], wanted: Sequence[str]) -> int:
+    """Return how many of the wanted are found in their order."""
+    best = 0
+    for place, name in enumerate(wanted):
+        if name in found:
+            rest = found[list(found).index(name) + 1 :]
+            best = max(best, 1 + in_order(rest, wanted[place + 1 :]))
+    return best
+
+
+TABLES.add_study("a100-to-b200")
+TABLES.add_study("technology-nodes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +265,8 @@ def published() -> list[Published]:
     return found
 
 
-def b2(ask: Ask) -> list[Interpretation]:
+@FINDINGS.add()
+def b2(ask: Ask) -> Interpretation:
     """Return the mean error of the latencies, those of faulty series left out."""
     rows = list(latencies(ask).answer.rows)
     counted = [row for row in rows if not row["left_out"]]
@@ -112,38 +279,40 @@ def b2(ask: Ask) -> list[Interpretation]:
         "are below those of 7B under the same settings, so that nothing judges 13B; over all published latencies the "
         f"mean error is {percent(_mean_error(rows), 1)}."
     )
-    return [Interpretation(values=[_mean_error(counted)], sentence=sentence)]
+    return Interpretation(values=[_mean_error(counted)], sentence=sentence)
 
 
 def _mean_error(rows: Sequence[Mapping[str, Any]]) -> float:
     return fmean(abs(row["error"]) for row in rows)
 
 
-def latencies(ask: Ask) -> ReproducedTable:
-    """Return every published latency beside ours."""
-    rows = []
+@TABLES.add(
+    "latencies",
+    LATENCIES,
+    about=ABOUT,
+    figures=[against_published(LATENCIES, series="model", panel="device")],
+    status="published",
+)
+def latencies(ask: Ask) -> Iterator[Row]:
+    """Yield every published latency beside ours."""
     for one in published():
         count, device = one.scenario["cluster"].split("x ")
         predicted = float(ask.profile(one.scenario).latency_s)
-        rows.append(
-            {
-                "model": one.model,
-                "device": device,
-                "devices": int(count),
-                **{key: one.scenario["workload"][key] for key in ("batch", "prompt_tokens", "output_tokens")},
-                "measured_s": one.measured_s,
-                "predicted_s": predicted,
-                "error": predicted / one.measured_s - 1,
-                "left_out": FAULTY.get(one.model, ""),
-                "source": one.source,
-            }
-        )
-    title = "Latencies of Llama-2 on A100 and H100"
-    picture = against_published(title, series="model", panel="device")
-    return table("latencies", title, rows, about=ABOUT, figures=[picture], status="published")
+        yield {
+            "model": one.model,
+            "device": device,
+            "devices": int(count),
+            **{key: one.scenario["workload"][key] for key in ("batch", "prompt_tokens", "output_tokens")},
+            "measured_s": one.measured_s,
+            "predicted_s": predicted,
+            "error": predicted / one.measured_s - 1,
+            "left_out": FAULTY.get(one.model, ""),
+            "source": one.source,
+        }
 
 
-def b7(ask: Ask) -> list[Interpretation]:
+@FINDINGS.add()
+def b7(ask: Ask) -> Interpretation:
     """Return whether most matrix products of long prefills are compute-bound, and those of decode memory-bound."""
     rows = list(ask.study("bound-by").rows)
     statements, told = {}, []
@@ -159,7 +328,7 @@ def b7(ask: Ask) -> list[Interpretation]:
             f"{device}: prefill {_shapes(computing)} compute-bound, {_shapes(prefill, but=computing)} memory-bound; "
             f"decode {_shapes(waiting)} memory-bound"
         )
-    return [judged(statements, f"Prompts of {LONG_PROMPT} tokens or more, and one sequence: {'. '.join(told)}.")]
+    return judged(statements, f"Prompts of {LONG_PROMPT} tokens or more, and one sequence: {'. '.join(told)}.")
 
 
 def _shapes(rows: Sequence[Mapping[str, Any]], but: Sequence[Mapping[str, Any]] = ()) -> str:
@@ -167,7 +336,8 @@ def _shapes(rows: Sequence[Mapping[str, Any]], but: Sequence[Mapping[str, Any]] 
     return ", ".join(names) or "none"
 
 
-def b8(ask: Ask) -> list[Interpretation]:
+@FINDINGS.add()
+def b8(ask: Ask) -> Interpretation:
     """Return the share of matrix products that memory bounds on H100 over that on A100."""
     told = ask.study("bound-by").summary
     (a100, h100), (low, high) = (
@@ -177,10 +347,11 @@ def b8(ask: Ask) -> list[Interpretation]:
         f"Memory bounds {percent(h100)} of matrix products on H100 (ridge point {high:.0f}) and {percent(a100)} on "
         f"A100 ({low:.0f})."
     )
-    return [Interpretation(values=[h100 / a100], sentence=sentence)]
+    return Interpretation(values=[h100 / a100], sentence=sentence)
 
 
-def b9(ask: Ask) -> list[Interpretation]:
+@FINDINGS.add()
+def b9(ask: Ask) -> Interpretation:
     """Return whether latency falls with the memory and then flattens at a level that is named."""
     told = ask.study("dram", view=VIEW.first.value).summary
     knees, to, beyond = (told[key][VIEW.first.value] for key in ("knee", "gain_to_knee", "gain_beyond_knee"))
@@ -197,236 +368,26 @@ def b9(ask: Ask) -> list[Interpretation]:
             f"{percent(beyond[model] - 1, 1)} faster beyond, where "
             f"{LEVEL_NAMES.get(knee['level'], knee['level'])} binds"
         )
-    return [judged(statements, f"In the ideal view {'; '.join(said)}.", taken(VIEW.first))]
+    return judged(statements, f"In the ideal view {'; '.join(said)}.", taken(VIEW.first))
 
 
-def bounds(ask: Ask) -> ReproducedTable:
-    """Return the study of what bounds each matrix product."""
-    return ReproducedTable(id="bound-by", answer=ask.study("bound-by"))
-
-
-def memories(ask: Ask) -> ReproducedTable:
-    """Return the study of memory technology."""
-    return ReproducedTable(id="dram", answer=ask.study("dram", view="ideal"))
-
-
-INFERENCE_FINDINGS: Findings = {"B2": b2, "B7": b7, "B8": b8, "B9": b9}
-INFERENCE_TABLES: Tables = {"latencies": latencies, "bound-by": bounds, "dram": memories}
-
-
-ALL_SIZES, SCALED = "arXiv 2205.05198, table 5", "arXiv 2104.04473, table 1"
-TIMES = {ALL_SIZES: "korthikanti-2022-table5", SCALED: "narayanan-2021-table1"}
-"""Suites of published step times of GPT on A100s."""
-PUBLISHED_TIMES: OpenSetting[Sequence[str]] = OpenSetting(
-    name="published step times",
-    choices={ALL_SIZES: [ALL_SIZES], f"{ALL_SIZES} and {SCALED}": [ALL_SIZES, SCALED]},
-)
-MEMORY_SUITES = ("korthikanti-2022-fig1", "korthikanti-2022-fig7")
-"""Suites of published activations by recomputation."""
-
-
-def b1(ask: Ask) -> list[Interpretation]:
-    """Return the mean error of step times: over the table with all four sizes, and over both tables."""
-    errors = {source: [answer.error for answer in _answers(ask, suite)] for source, suite in TIMES.items()}
-    interpretations = []
-    for tables in PUBLISHED_TIMES:
-        sizes = [abs(error) for source in tables.value for error in errors[source]]
-        mean, most = (percent(size, 1) for size in (fmean(sizes), max(sizes)))
-        said = f"{len(sizes)} steps are predicted with errors of {mean} in the mean, {most} at most."
-        interpretations.append(Interpretation(choices=taken(tables), values=[fmean(sizes)], sentence=said))
-    return interpretations
-
-
-def b3(ask: Ask) -> list[Interpretation]:
-    """Return the errors of activations by recomputation; none where their order is another."""
-    errors = [abs(answer.error) for suite in MEMORY_SUITES for answer in _answers(ask, suite)]
-    study = ask.study("memory-footprint")
-    by_model: dict[str, dict[str, float]] = {}
-    for row in study.rows:
-        by_model.setdefault(row["name"], {})[row["technique"]] = row["activations_bytes"]
-    in_order = all(of["full"] < of["selective, sequence-parallel"] < of["none"] for of in by_model.values())
-    said = ", ".join(
-        f"{name} {' < '.join(f'{of[how] / GIB:.1f}' for how in ('full', 'selective, sequence-parallel', 'none'))}"
-        for name, of in by_model.items()
-    )
-    sentence = (
-        f"The largest of {len(errors)} errors is {percent(max(errors), 1)}; GiB of full, selective (with sequence "
-        f"parallelism) and no recomputation: {said}."
-    )
-    return [Interpretation(values=errors if in_order else [None], sentence=sentence)]
-
-
-def times(ask: Ask) -> ReproducedTable:
-    """Return every published step time beside ours."""
-    about = {
-        "source": Column(label="source"),
-        "parameters": Column(label="parameters"),
-        "devices": Column(label="A100s"),
-        "recompute": Column(label="recomputation"),
-        "measured_s": Column(label="published", unit="s"),
-        "predicted_s": Column(label="predicted", unit="s"),
-        "error": Column(label="error", unit="share"),
-        "split": Column(label="part", values={"fit": "fitted on", "test": "not fitted on"}),
-    }
-    rows = [
-        row
-        for source, suite in TIMES.items()
-        for row in sorted(_rows(ask, source, suite), key=lambda one: (one["parameters"], one["recompute"]))
-    ]
-    return table(
-        "training-times",
-        "Training times of GPT on A100s",
-        rows,
-        about=about,
-        figures=[against_published("Step times of GPT on A100s", series="recompute")],
-        status="published",
-    )
-
-
-def _rows(ask: Ask, source: str, suite: str) -> Iterator[dict[str, Any]]:
-    for answer in _answers(ask, suite):
-        asked = answer.case.scenario
-        yield {
-            "source": source,
-            "parameters": float(ask.profile(asked).scenario.model.parameters),
-            "devices": int(str(asked["cluster"]["devices"]).split("x")[0]),
-            "recompute": asked["plan"]["recompute"],
-            "measured_s": answer.case.measured,
-            "predicted_s": answer.predicted,
-            "error": answer.error,
-            "split": answer.case.split,
-        }
-
-
-def memory(ask: Ask) -> ReproducedTable:
-    """Return the study of memory by recomputation."""
-    return ReproducedTable(id="memory", answer=ask.study("memory-footprint"), status="published")
-
-
-def _answers(ask: Ask, suite: str) -> list[Answer]:
-    """The answered cases of a suite, of both its parts."""
-    return [answer for result in ask.suite(suite) for answer in result.answers if answer.predicted is not None]
-
-
-TRAINING_FINDINGS: Findings = {"B1": b1, "B3": b3}
-TRAINING_TABLES: Tables = {"training-times": times, "memory": memory}
-
-
-LARGEST_FIRST: Mapping[str, tuple[str, ...]] = {
-    "arithmetic": ("compute", "precision"),
-    "memory": ("memory_bandwidth", "recomputation", "memory_capacity"),
-    "links": ("interconnect", "domain"),
-}
-"""What the source explains the gain by, in its order, and the factors that belong to it."""
-ROUNDING = 1e-9
-Case = tuple[Choice[str], Choice[str], Choice[str]]
-"""View, plan and scaling of the study of nodes."""
-
-
-def b4(ask: Ask) -> list[Interpretation]:
-    """Return whether the gain is one in both views, its factors multiply to it, and which of them are the largest."""
-    told = ask.study("a100-to-b200").summary
-    statements, said = {}, []
-    for view, factors in told["factors_by_view"].items():
-        gain = told["gains"][view][OF_2021]
-        groups = {name: prod(factors[one] for one in of) for name, of in LARGEST_FIRST.items()}
-        ranked = sorted(groups, key=lambda name: -groups[name])
-        statements[f"there is a gain in the {view} view"] = gain > 1
-        statements[f"factors multiply to it in the {view} view"] = isclose(prod(factors.values()), gain, rel_tol=1e-6)
-        statements[f"none of them loses in the {view} view"] = min(factors.values()) > 1 - ROUNDING
-        statements[f"{', then '.join(groups)} gain most in the {view} view"] = ranked == list(groups)
-        parts = " x ".join(f"{name} {factor:.2f}" for name, factor in [("plan", factors["plan"]), *groups.items()])
-        said.append(f"{view} view {gain:.1f} = {parts}")
-    sentence = f"Over A100s under a plan of 2021: {'; '.join(said)}. Model, baseline and plan are ours."
-    return [judged(statements, sentence)]
-
-
-def b5(ask: Ask) -> list[Interpretation]:
-    """Return whether logic alone saturates, and whether HBM4 and faster links bring half of its gain back."""
-    return [_saturation(ask, case) for case in product(VIEW, PLAN, SCALING)]
-
-
-def _saturation(ask: Ask, case: Case) -> Interpretation:
-    view, task, scaling = (choice.value for choice in case)
-    told = ask.study("technology-nodes").summary
-    early, late, ratio = (
-        told[key][view][scaling][task]
-        for key in ("gain_per_node_before_3nm", "gain_per_node_after_3nm", "after_over_before")
-    )
-    slow, *_, fast = early
-    old, *_, new = early[slow]
-    peak = told["peak_gain_per_node"][view][scaling]
-    statements = {
-        f"with {old} a node gains less than half after 3 nm": ratio[slow][old] < SATURATED,
-        f"{new} and {fast} bring at least half back": ratio[fast][new] >= SATURATED,
-    }
-    alone, together, of_peak = (
-        " and ".join(map(percent, of))
-        for of in ((early[slow][old], late[slow][old]), (early[fast][new], late[fast][new]), peak)
-    )
-    sentence = (
-        f"To 3 nm and after it a node gains {alone} with {old} and {slow}, {together} with {new} and {fast}; the peak "
-        f"itself gains {of_peak}."
-    )
-    return judged(statements, sentence, taken(*case))
-
-
-def b6(ask: Ask) -> list[Interpretation]:
-    """Return how much of the order compute, memory, network is found from node to node."""
-    return [_sequence(ask, case) for case in product(VIEW, PLAN, SCALING)]
-
-
-def _sequence(ask: Ask, case: Case) -> Interpretation:
-    view, task, scaling = (choice.value for choice in case)
-    orders = ask.study("technology-nodes").summary["sequence"][view][scaling][task]
-    slow, found = next(iter(orders.items()))
-    sentence = (
-        f"From 12 nm to 1 nm with HBM2, and then with HBM4, most of the time is bound by {', then '.join(found)}, with "
-        f"{slow}."
-    )
-    return Interpretation(
-        values=[in_order(found, PUBLISHED_ORDER) / len(PUBLISHED_ORDER)], sentence=sentence, choices=taken(*case)
-    )
-
-
-def in_order(found: Sequence[str], wanted: Sequence[str]) -> int:
-    """Return how many of the wanted are found in their order."""
-    best = 0
-    for place, name in enumerate(wanted):
-        if name in found:
-            rest = found[list(found).index(name) + 1 :]
-            best = max(best, 1 + in_order(rest, wanted[place + 1 :]))
-    return best
-
-
-def gain(ask: Ask) -> ReproducedTable:
-    """Return the study of the gain from A100 to B200."""
-    return ReproducedTable(id="a100-to-b200", answer=ask.study("a100-to-b200"))
-
-
-def nodes(ask: Ask) -> ReproducedTable:
-    """Return the study of logic nodes."""
-    return ReproducedTable(id="technology-nodes", answer=ask.study("technology-nodes"))
-
-
-TECHNOLOGY_FINDINGS: Findings = {"B4": b4, "B5": b5, "B6": b6}
-TECHNOLOGY_TABLES: Tables = {"a100-to-b200": gain, "technology-nodes": nodes}
-
-
-_FINDINGS = {**TRAINING_FINDINGS, **TECHNOLOGY_FINDINGS, **INFERENCE_FINDINGS}
+TABLES.add_study("bound-by")
+TABLES.add_study("dram", view="ideal")
 
 SOURCE = Source(
-    findings=_FINDINGS,
-    tables={**TRAINING_TABLES, **TECHNOLOGY_TABLES, **INFERENCE_TABLES},
+    findings=FINDINGS,
+    tables=TABLES,
     assumptions=(
-        Assumption("Numeric tables of the source were not available: its studies are those of `sightline explore`."),
         Assumption(
-            "Of what it leaves open, such as one plan or a searched one, every way is shown; the row says which is "
-            "judged.",
-            _FINDINGS,
+            "The numeric tables of the source were not available; the studies are those of `sightline explore`."
         ),
         Assumption(
-            "Where A100 to B200 is meant, workload and baseline are ours: the source states neither.",
+            "Open settings, such as one plan or a searched plan, are shown in every way; the row states which "
+            "one is judged.",
+            FINDINGS,
+        ),
+        Assumption(
+            "For A100 to B200, workload and baseline are our choice; the source states neither.",
             ("B4", "a100-to-b200"),
         ),
     ),

@@ -1,18 +1,20 @@
 """What findings and tables ask of the model: predictions and simulations, each made once."""
 
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import wraps
+from itertools import product
 from typing import Any, Protocol
 
 from sightline.anchors import predict, simulate
-from sightline.exploration.answer import StudyAnswer
+from sightline.exploration.study_answer import StudyAnswer
 from sightline.loading import load_all
 from sightline.planning.plan_answer import PlanAnswer
 from sightline.planning.search import plan
 from sightline.profile import Profile
 from sightline.progress import SILENT, Progress
-from sightline.reproduction.answer import Interpretation, ReproducedTable
+from sightline.reproduction.outcomes import Choice, Interpretation, OpenSetting, ReproducedTable, Status, table, taken
 from sightline.runs import Store
 from sightline.scenario import ServingScenario
 from sightline.validation.suite import Result
@@ -20,6 +22,8 @@ from sightline.validation.validate import validate
 
 Asked = Mapping[str, Any]
 """A scenario as a file would hold it."""
+Row = Mapping[str, Any]
+"""A row of a table, by column."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +50,7 @@ class Ask:
         """Return the answer of a built-in study of hardware."""
         key = f"{name} {view}"
         if key not in self._studies:
-            from sightline.exploration.explore import explore
+            from sightline.exploration.run import explore
 
             self._studies[key] = explore(name, quick=self.small, view=view)
             self.progress.check()
@@ -55,7 +59,7 @@ class Ask:
     def plan(self, scenario: Asked, *, launchable: bool = True) -> PlanAnswer:
         """Return the best plans of training of all that a scenario leaves open.
 
-        ``launchable``: only those that frameworks launch today; none of them trains on unlike devices.
+        ``launchable``: only those that frameworks launch today; none of them trains on heterogeneous devices.
         """
         key = f"{json.dumps(scenario, sort_keys=True)} {launchable}"
         if key not in self._plans:
@@ -78,10 +82,64 @@ def _answered(scenario: Asked) -> Profile:
     return predict(asked)
 
 
-Findings = Mapping[str, Callable[[Ask], Sequence[Interpretation]]]
-"""What answers findings in each of their interpretations, by id."""
-Tables = Mapping[str, Callable[[Ask], ReproducedTable]]
-"""What makes tables, by id."""
+Answer = Callable[[Any], list[Interpretation]]
+"""Answers a finding in each of its interpretations."""
+
+
+class Findings(dict[str, Answer]):
+    """What answers findings, by id."""
+
+    def add(
+        self, *settings: OpenSetting[Any], last_first: bool = False
+    ) -> Callable[[Callable[..., Interpretation]], Answer]:
+        """Return a decorator that adds a finding, called as its function, in every combination of open settings.
+
+        The function gets an `Ask` and a choice of each setting, and returns the interpretation; its own choices follow
+        those. ``last_first`` names choices from the last setting to the first.
+        """
+
+        def added(interpret: Callable[..., Interpretation]) -> Answer:
+            @wraps(interpret)
+            def answer(ask: Any) -> list[Interpretation]:
+                return [
+                    _chosen(interpret(ask, *choices), choices[:: -1 if last_first else 1])
+                    for choices in product(*settings)
+                ]
+
+            self[interpret.__name__.upper()] = answer
+            return answer
+
+        return added
+
+
+def _chosen(found: Interpretation, choices: Sequence[Choice[Any]]) -> Interpretation:
+    return replace(found, choices={**taken(*choices), **found.choices})
+
+
+TableOf = Callable[[Ask], ReproducedTable]
+"""Makes a table."""
+
+
+class Tables(dict[str, TableOf]):
+    """What makes tables, by id."""
+
+    def add(self, id_: str, title: str, **stated: Any) -> Callable[[Callable[[Ask], Iterable[Row]]], TableOf]:
+        """Return a decorator that adds the table of a function's rows; what is ``stated`` is as `table` has it."""
+
+        def added(rows: Callable[[Ask], Iterable[Row]]) -> TableOf:
+            @wraps(rows)
+            def made(ask: Ask) -> ReproducedTable:
+                return table(id_, title, rows(ask), **stated)
+
+            self[id_] = made
+            return made
+
+        return added
+
+    def add_study(self, study: str, id_: str = "", view: str | None = None, status: Status = "predicted only") -> None:
+        """Add a built-in study as it is, under its own name or another id."""
+        name = id_ or study
+        self[name] = lambda ask: ReproducedTable(id=name, answer=ask.study(study, view), status=status)
 
 
 class Measured(Protocol):
@@ -104,8 +162,8 @@ class Assumption:
 class Source:
     """What reproduces a source."""
 
-    findings: Findings
-    tables: Tables
+    findings: Mapping[str, Answer]
+    tables: Mapping[str, TableOf]
     assumptions: Sequence[Assumption]
     measured: Measured | None = None
     """None where nothing of it can be measured."""

@@ -10,8 +10,8 @@ from sightline import catalog
 from sightline.errors import InputError, nearest
 from sightline.progress import SILENT, Cancelled, Progress, watched
 from sightline.quantities import show
-from sightline.reproduction.answer import ChoiceBySetting, Finding, Outcome, Reproduction
-from sightline.reproduction.asking import Ask, Findings, Source
+from sightline.reproduction.asking import Answer, Ask, Source
+from sightline.reproduction.outcomes import ChoiceBySetting, Finding, Outcome, Reproduction
 from sightline.runs import open_store
 
 _KEYS = ("finding", "expected", "criterion", "low", "high", "is_strict", "interpreted_as", "explained")
@@ -92,10 +92,10 @@ SOURCES: Mapping[str, str] = {
     "talk": "sightline.reproduction.talk",
 }
 """Names of sources and the modules that describe what reproduces them."""
-SMALL = "small: fewer requests, sizes and points; verdicts may differ from those of the whole"
+SMALL = "small: fewer requests, sizes and points; verdicts may differ from the full reproduction"
 _RANGE = re.compile(r"(?P<group>[a-z])(?P<first>\d+)\s*-\s*(?P=group)?(?P<last>\d+)")
 """Findings from one to another."""
-STOPPED = "stopped before the end: findings and tables that were not reached are left out"
+STOPPED = "stopped before the end; remaining findings and tables are omitted"
 
 
 @watched
@@ -130,7 +130,7 @@ def reproduce(
     chosen = chosen_of(source, only)
     if measure and not described.measured:
         measurable = ", ".join(name for name in SOURCES if source_of(name).measured)
-        raise InputError(f"nothing of {source} is measured on the machine at hand; allowed: {measurable}")
+        raise InputError(f"{source} cannot be measured on this machine; allowed: {measurable}")
     ask = Ask(small=small, progress=progress)
     progress.begin(len(chosen.findings) + len(chosen.tables), "findings and tables")
     outcomes = [
@@ -188,7 +188,7 @@ def chosen_of(source: str, only: Iterable[str] = ()) -> Chosen:
     for id_ in chosen.findings:
         if id_ not in described.findings:
             raise InputError(
-                f"the ledger of findings has {id_}, which nothing answers; allowed: {_ids(findings, described)}"
+                f"the ledger of findings has {id_}, which is not implemented; allowed: {_ids(findings, described)}"
             )
     return chosen
 
@@ -220,7 +220,7 @@ def _ids(findings: Mapping[str, Finding], described: Source) -> str:
     return f"{ids[0]} to {ids[-1]}, {', '.join(described.tables)}"
 
 
-def _outcome(finding: Finding, findings: Mapping[str, Finding], answers: Findings, ask: Ask) -> Outcome:
+def _outcome(finding: Finding, findings: Mapping[str, Finding], answers: Mapping[str, Answer], ask: Ask) -> Outcome:
     """What becomes of a finding; one that is interpreted as another takes the choices that the other is judged by."""
     given: ChoiceBySetting = {}
     if finding.interpreted_as:

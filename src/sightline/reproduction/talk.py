@@ -6,12 +6,14 @@ from itertools import product
 from typing import Any
 
 from sightline import catalog
-from sightline.exploration.answer import Column, Figure
 from sightline.exploration.studies.trends import CONSTANT, OF_THE_DAY
+from sightline.exploration.study_answer import Column, Figure
 from sightline.exploration.training_budget import FLOPS_PER_PARAMETER_AND_TOKEN, TOKENS
 from sightline.profile import Profile
-from sightline.reproduction.answer import Interpretation, OpenSetting, ReproducedTable, table, taken
-from sightline.reproduction.asking import Ask, Asked, Assumption, Findings, Source, Tables
+from sightline.reproduction.asking import Ask, Asked, Assumption, Findings, Row, Source, Tables
+from sightline.reproduction.outcomes import Choice, Interpretation, OpenSetting, ReproducedTable, table
+
+FINDINGS, TABLES = Findings(), Tables()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,16 +49,18 @@ def trainings() -> Iterator[Training]:
         )
 
 
-def c1(_: Ask) -> list[Interpretation]:
+@FINDINGS.add()
+def c1(_: Ask) -> Interpretation:
     """Return the errors of 6 N D."""
     errors = {one.name: one.flops / one.stated - 1 for one in trainings()}
     said = ", ".join(f"{one.name} {one.flops:.3g}" for one in trainings())
-    return [Interpretation(values=[*map(abs, errors.values())], sentence=f"6 N D with nominal N in FLOP: {said}.")]
+    return Interpretation(values=[*map(abs, errors.values())], sentence=f"6 N D with nominal N in FLOP: {said}.")
 
 
-def flops(ask: Ask) -> ReproducedTable:
-    """Return 6 N D of each training beside what its layers do, counted operator by operator."""
-    about = {
+@TABLES.add(
+    "flops",
+    "Compute of trainings",
+    about={
         "name": Column(label="model"),
         "parameters": Column(label="parameters"),
         "tokens": Column(label="tokens"),
@@ -64,11 +68,11 @@ def flops(ask: Ask) -> ReproducedTable:
         "flops": Column(label="6 N D", unit="FLOP"),
         "counted_flops": Column(label="counted, with attention", unit="FLOP"),
         "counted_over_6nd": Column(label="counted over 6 N D"),
-    }
-    return table("flops", "Compute of trainings", list(_counted(ask)), about=about, status="published")
-
-
-def _counted(ask: Ask) -> Iterator[dict[str, Any]]:
+    },
+    status="published",
+)
+def flops(ask: Ask) -> Iterator[Row]:
+    """Yield 6 N D of each training beside what its layers do, counted operator by operator."""
     for one in trainings():
         profile = ask.profile(_step(one))
         counted = float(profile.model_flops) * one.tokens / (one.sequence_length * BATCH)
@@ -102,26 +106,22 @@ DOLLARS: OpenSetting[str] = OpenSetting(
 )
 
 
-def c2(ask: Ask) -> list[Interpretation]:
+@FINDINGS.add(DOLLARS)
+def c2(ask: Ask, dollars: Choice[str]) -> Interpretation:
     """Return the years in which fp32 per dollar doubles over launches until 2021."""
-    told = ask.study("trends").summary["doubling_years_of_published_years"]
-    interpretations = []
-    for dollars in DOLLARS:
-        of = told[dollars.value]
-        sentence = (
-            f"Over {of['points']} launches of 2006 to 2021 fp32 per dollar doubles every {of['years']:.2f} years "
-            f"({of['interval'][0]:.2f} to {of['interval'][1]:.2f}); each market has a level of its own."
-        )
-        interpretations.append(Interpretation(choices=taken(dollars), values=[of["years"]], sentence=sentence))
-    return interpretations
+    growth = ask.study("trends").summary["doubling_years_of_published_years"][dollars.value]
+    sentence = (
+        f"Over {growth['points']} launches of 2006 to 2021 fp32 per dollar doubles every {growth['years']:.2f} years "
+        f"({growth['interval'][0]:.2f} to {growth['interval'][1]:.2f}); each market has a level of its own."
+    )
+    return Interpretation(values=[growth["years"]], sentence=sentence)
 
 
-def trends(ask: Ask) -> ReproducedTable:
-    """Return the study of price-performance."""
-    return ReproducedTable(id="trends", answer=ask.study("trends"), status="published")
+TABLES.add_study("trends", status="published")
 
 
-def c3(ask: Ask) -> list[Interpretation]:
+@FINDINGS.add()
+def c3(ask: Ask) -> Interpretation:
     """Return how many times as fast training compute doubles as the peak of accelerators does."""
     told = ask.study("budgets", view="ideal").summary["doubling_years"]
     trained, peak = told["training FLOPs"], told["accelerator peak"]
@@ -129,7 +129,7 @@ def c3(ask: Ask) -> list[Interpretation]:
         f"Compute of {trained['points']} published trainings doubles every {trained['years']:.1f} years, the 16-bit "
         f"peak of {peak['points']} accelerators every {peak['years']:.1f}."
     )
-    return [Interpretation(values=[peak["years"] / trained["years"]], sentence=sentence)]
+    return Interpretation(values=[peak["years"] / trained["years"]], sentence=sentence)
 
 
 def gap(ask: Ask) -> ReproducedTable:
@@ -143,71 +143,8 @@ def gap(ask: Ask) -> ReproducedTable:
     return table("gap", "Compute of trainings and peak of accelerators", rows, about=about, figures=pictures)
 
 
-COMPUTE_FINDINGS: Findings = {"C1": c1, "C2": c2, "C3": c3}
-COMPUTE_TABLES: Tables = {"flops": flops, "trends": trends, "gap": gap}
-
-
-KERNELS_BASE: Mapping[str, Any] = {
-    "model": "llama-2-7b",
-    "workload": {"task": "pretrain", "sequence_length": 4096, "global_batch": 16},
-}
-PLAN: Mapping[str, Any] = {"framework": "fsdp", "zero_stage": 3, "micro_batch": 1}
-DEVICES = ("a100-sxm-80gb", "h100-sxm-80gb")
-KERNELS: Mapping[str, Mapping[str, Any]] = {
-    "eager": {"attention": "eager"},
-    "FlashAttention-2": {"attention": "flash", "attention_kernel": "flash-2"},
-    "FlashAttention-3": {"attention": "flash", "attention_kernel": "flash-3"},
-    "cuDNN": {"attention": "flash", "attention_kernel": "cudnn"},
-}
-NEEDS_HOPPER = {"FlashAttention-3"}
-"""Kernels that A100 does not run."""
-COMPILERS = {False: "eager mode", True: "torch.compile"}
-ABOUT_KERNELS: Mapping[str, Column] = {
-    "device": Column(label="devices"),
-    "kernel": Column(label="attention"),
-    "compiler": Column(label="other operators"),
-    "step_time_s": Column(label="step", unit="s"),
-    "speedup": Column(label="times as fast"),
-    "mfu": Column(label="MFU", unit="share"),
-    "memory_bytes": Column(label="memory", unit="B"),
-}
-
-
-def kernels(ask: Ask) -> ReproducedTable:
-    """Return step times by kernel of attention and by compiler, over eager ones of both."""
-    rows = [row for device in DEVICES for row in _of_device(ask, device)]
-    bars = Figure(
-        kind="bars",
-        title="Step by kernels and compiler",
-        x="kernel",
-        y="step_time_s",
-        series="compiler",
-        panel="device",
-    )
-    return table("kernels", f"Kernels and compiler: {KERNELS_BASE['model']}", rows, about=ABOUT_KERNELS, figures=[bars])
-
-
-def _of_device(ask: Ask, device: str) -> Iterator[dict[str, Any]]:
-    first = None
-    for (kernel, how), (compiled, compiler) in product(KERNELS.items(), COMPILERS.items()):
-        if kernel in NEEDS_HOPPER and device.startswith("a100"):
-            continue
-        profile = ask.profile({**KERNELS_BASE, "cluster": f"8x {device}", "plan": {**PLAN, **how, "compile": compiled}})
-        seconds = float(profile.step_time_s)
-        first = seconds if first is None else first
-        yield {
-            "device": f"8x {device}",
-            "kernel": kernel,
-            "compiler": compiler,
-            "step_time_s": seconds,
-            "speedup": first / seconds,
-            "mfu": float(profile.mfu),
-            "memory_bytes": float(profile.memory_bytes["total"]),
-        }
-
-
-KERNEL_TABLES: Tables = {"kernels": kernels}
-
+TABLES["gap"] = gap
+_OF_COMPUTE = {*FINDINGS, *TABLES}
 
 MODEL = "llama-2-13b"
 BASE: Mapping[str, Any] = {
@@ -239,7 +176,7 @@ MIXED: Mapping[str, Any] = {
     "workload": {"task": "pretrain", "sequence_length": 4096, "global_batch": 128},
     "plan": {"framework": "megatron", "zero_stage": {"any": [0, 1]}},
 }
-"""No framework launches a step on unlike devices; all else is as Megatron-LM has it."""
+"""No framework launches a step on heterogeneous devices; all else is as Megatron-LM has it."""
 SMALL_PLAN: Mapping[str, Any] = {"tensor_parallel": 2, "micro_batch": 1, "zero_stage": 1}
 """What a small search holds."""
 NUMBERS: Mapping[str, str] = {
@@ -267,7 +204,8 @@ ABOUT: Mapping[str, Column] = {
 }
 
 
-def c4(ask: Ask) -> list[Interpretation]:
+@FINDINGS.add()
+def c4(ask: Ask) -> Interpretation:
     """Return the automatic plan's throughput over that of each strategy that fits."""
     rates = {name: float(one.tokens_per_s) for name, one in _strategies(ask).items() if one.fits}
     nearest, best = max(rates, key=lambda name: rates[name]), float(_automatic(ask).tokens_per_s)
@@ -275,7 +213,7 @@ def c4(ask: Ask) -> list[Interpretation]:
         f"{len(rates)} of {len(STRATEGIES)} strategies fit {MODEL} on {BASE['cluster']}; the nearest is {nearest} with "
         f"{rates[nearest]:,.0f} tokens/s, the automatic plan trains {best:,.0f}."
     )
-    return [Interpretation(values=[best / rate for rate in rates.values()], sentence=sentence)]
+    return Interpretation(values=[best / rate for rate in rates.values()], sentence=sentence)
 
 
 def _strategies(ask: Ask) -> dict[str, Profile]:
@@ -292,28 +230,36 @@ def _fastest(ask: Ask, scenario: Asked, *, launchable: bool = True) -> Profile:
     return min((one.profile for one in found), key=lambda one: float(one.step_time_s))
 
 
-def strategies(ask: Ask) -> ReproducedTable:
-    """Return the strategies and the automatic plan, and what each takes."""
-    shown = {**_strategies(ask), "automatic": _automatic(ask)}
-    rows = [{"strategy": name, **_row(profile)} for name, profile in shown.items()]
-    bars = Figure(kind="bars", title="Tokens per second by strategy", x="strategy", y="tokens_per_s")
-    return table("strategies", f"Strategies of {MODEL} on {BASE['cluster']}", rows, about=ABOUT, figures=[bars])
+@TABLES.add(
+    "strategies",
+    f"Strategies of {MODEL} on {BASE['cluster']}",
+    about=ABOUT,
+    figures=[Figure(kind="bars", title="Tokens per second by strategy", x="strategy", y="tokens_per_s")],
+)
+def strategies(ask: Ask) -> Iterator[Row]:
+    """Yield the strategies and the automatic plan, and what each takes."""
+    for name, profile in {**_strategies(ask), "automatic": _automatic(ask)}.items():
+        yield {"strategy": name, **_row(profile)}
 
 
-def plans(ask: Ask) -> ReproducedTable:
-    """Return the best automatic plans, and which the uncertainty tells from the first."""
-    found = ask.plan({**BASE, "plan": dict(AUTOMATIC)}).plans
-    rows = [{"rank": one.rank, "tied": one.tied, **_row(one.profile)} for one in found]
-    about = {"rank": Column(label="rank"), "tied": Column(label="like the first"), **ABOUT}
-    return table("plans", f"Automatic plans of {MODEL} on {BASE['cluster']}", rows, about=about)
+@TABLES.add(
+    "plans",
+    f"Automatic plans of {MODEL} on {BASE['cluster']}",
+    about={"rank": Column(label="rank"), "tied": Column(label="like the first"), **ABOUT},
+)
+def plans(ask: Ask) -> Iterator[Row]:
+    """Yield the best automatic plans, and which the uncertainty tells from the first."""
+    for plan in ask.plan({**BASE, "plan": dict(AUTOMATIC)}).plans:
+        yield {"rank": plan.rank, "tied": plan.tied, **_row(plan.profile)}
 
 
-def c5(ask: Ask) -> list[Interpretation]:
+@FINDINGS.add()
+def c5(ask: Ask) -> Interpretation:
     """Return the throughput of both kinds of devices together over that of the better kind alone."""
     rates = {name: float(one.tokens_per_s) for name, one in _together(ask).items()}
     said = ", ".join(f"{name} {rate:,.0f}" for name, rate in rates.items())
     ours = rates[TOGETHER] / max(rates[OLD], rates[NEW])
-    return [Interpretation(values=[ours], sentence=f"Tokens per second of {MODEL}, each under its best plan: {said}.")]
+    return Interpretation(values=[ours], sentence=f"Tokens per second of {MODEL}, each under its best plan: {said}.")
 
 
 def _together(ask: Ask) -> dict[str, Profile]:
@@ -326,11 +272,16 @@ def _together(ask: Ask) -> dict[str, Profile]:
     }
 
 
-def mixed(ask: Ask) -> ReproducedTable:
-    """Return the best plan on each kind of devices, and on both."""
-    rows = [{"devices": name, **_row(profile)} for name, profile in _together(ask).items()]
-    bars = Figure(kind="bars", title="Tokens per second by devices", x="devices", y="tokens_per_s")
-    return table("mixed", f"{MODEL} on unlike accelerators", rows, about=ABOUT, figures=[bars])
+@TABLES.add(
+    "mixed",
+    f"{MODEL} on heterogeneous accelerators",
+    about=ABOUT,
+    figures=[Figure(kind="bars", title="Tokens per second by devices", x="devices", y="tokens_per_s")],
+)
+def mixed(ask: Ask) -> Iterator[Row]:
+    """Yield the best plan on each kind of devices, and on both."""
+    for name, profile in _together(ask).items():
+        yield {"devices": name, **_row(profile)}
 
 
 def _row(profile: Profile) -> dict[str, Any]:
@@ -349,19 +300,66 @@ def _row(profile: Profile) -> dict[str, Any]:
     }
 
 
-PARALLELISM_FINDINGS: Findings = {"C4": c4, "C5": c5}
-PARALLELISM_TABLES: Tables = {"strategies": strategies, "plans": plans, "mixed": mixed}
+KERNELS_BASE: Mapping[str, Any] = {
+    "model": "llama-2-7b",
+    "workload": {"task": "pretrain", "sequence_length": 4096, "global_batch": 16},
+}
+PLAN: Mapping[str, Any] = {"framework": "fsdp", "zero_stage": 3, "micro_batch": 1}
+DEVICES = ("a100-sxm-80gb", "h100-sxm-80gb")
+KERNELS: Mapping[str, Mapping[str, Any]] = {
+    "eager": {"attention": "eager"},
+    "FlashAttention-2": {"attention": "flash", "attention_kernel": "flash-2"},
+    "FlashAttention-3": {"attention": "flash", "attention_kernel": "flash-3"},
+    "cuDNN": {"attention": "flash", "attention_kernel": "cudnn"},
+}
+NEEDS_HOPPER = {"FlashAttention-3"}
+"""Kernels that A100 does not run."""
+COMPILERS = {False: "eager mode", True: "torch.compile"}
+ABOUT_KERNELS: Mapping[str, Column] = {
+    "device": Column(label="devices"),
+    "kernel": Column(label="attention"),
+    "compiler": Column(label="other operators"),
+    "step_time_s": Column(label="step", unit="s"),
+    "speedup": Column(label="times as fast"),
+    "mfu": Column(label="MFU", unit="share"),
+    "memory_bytes": Column(label="memory", unit="B"),
+}
 
 
-_PREDICTED = {*PARALLELISM_FINDINGS, *PARALLELISM_TABLES, *KERNEL_TABLES}
+BY_KERNEL = Figure(
+    kind="bars", title="Step by kernels and compiler", x="kernel", y="step_time_s", series="compiler", panel="device"
+)
+
+
+@TABLES.add("kernels", f"Kernels and compiler: {KERNELS_BASE['model']}", about=ABOUT_KERNELS, figures=[BY_KERNEL])
+def kernels(ask: Ask) -> Iterator[Row]:
+    """Yield step times by kernel of attention and by compiler, over eager ones of both."""
+    eager_s: dict[str, float] = {}
+    for device, (kernel, how), (compiled, compiler) in product(DEVICES, KERNELS.items(), COMPILERS.items()):
+        if kernel in NEEDS_HOPPER and device.startswith("a100"):
+            continue
+        profile = ask.profile({**KERNELS_BASE, "cluster": f"8x {device}", "plan": {**PLAN, **how, "compile": compiled}})
+        seconds = float(profile.step_time_s)
+        yield {
+            "device": f"8x {device}",
+            "kernel": kernel,
+            "compiler": compiler,
+            "step_time_s": seconds,
+            "speedup": eager_s.setdefault(device, seconds) / seconds,
+            "mfu": float(profile.mfu),
+            "memory_bytes": float(profile.memory_bytes["total"]),
+        }
+
+
+_PREDICTED = {*FINDINGS, *TABLES} - _OF_COMPUTE
 
 SOURCE = Source(
-    findings={**COMPUTE_FINDINGS, **PARALLELISM_FINDINGS},
-    tables={**COMPUTE_TABLES, **PARALLELISM_TABLES, **KERNEL_TABLES},
+    findings=FINDINGS,
+    tables=TABLES,
     without_pictures=("flops", "plans"),
     assumptions=(
         Assumption(
-            "Models, clusters and batches are ours: the talk names strategies and accelerators, not settings.",
+            "Models, clusters and batches are our choice; the talk states strategies and accelerators, not settings.",
             _PREDICTED,
         ),
         Assumption(
@@ -369,9 +367,11 @@ SOURCE = Source(
             _PREDICTED,
         ),
         Assumption(
-            "An automatic plan is the fastest of those that frameworks launch.",
+            "An automatic plan is the fastest launchable plan.",
             ("C4", "strategies", "plans"),
         ),
-        Assumption("No framework launches a step on unlike devices: such plans are predicted only.", ("C5", "mixed")),
+        Assumption(
+            "No framework launches a step on heterogeneous devices; such plans are predicted only.", ("C5", "mixed")
+        ),
     ),
 )

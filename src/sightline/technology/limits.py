@@ -89,7 +89,7 @@ class Limit:
     def sentence(self) -> str:
         """What is exceeded, and by how much; of plain numbers."""
         if self.dimension is None:
-            return f"{self.reason} is wrong: {self.what} {float(self.needed):.4g}; {self.of}"
+            return f"{self.reason} is invalid: {self.what} {float(self.needed):.4g}; {self.of}"
         needed, there, over = (
             format_quantity(float(value), self.dimension)
             for value in (self.needed, self.there, self.needed - self.there)
@@ -147,13 +147,13 @@ def _numbers(budget: Budget) -> Iterator[Limit]:
         below = least - np.asarray(value, dtype=float)
         yield Limit(
             reason="number",
-            what=f"{name} lies below its least by",
-            of=f"the least is {least:g}",
+            what=f"{name} is below its minimum by",
+            of=f"the minimum is {least:g}",
             needed=np.where(np.isnan(below), np.inf, below),
             there=0.0,
         )
-    what = "the share of units that work lies above 1 by"
-    yield Limit(reason="number", what=what, of="the most is 1", needed=budget.enabled - 1.0, there=0.0)
+    what = "the share of active units is above 1 by"
+    yield Limit(reason="number", what=what, of="the maximum is 1", needed=budget.enabled - 1.0, there=0.0)
 
 
 def _splits(budget: Budget) -> Iterator[Limit]:
@@ -163,7 +163,7 @@ def _splits(budget: Budget) -> Iterator[Limit]:
         apart = np.abs(split.total - 1.0) - ROUNDING
         yield Limit(
             reason="split",
-            what=f"the shares of {name} differ from a sum of 1 by",
+            what=f"the sum of the shares of {name} differs from 1 by",
             of="they must sum to 1",
             needed=apart,
             there=0.0,
@@ -172,7 +172,7 @@ def _splits(budget: Budget) -> Iterator[Limit]:
             least = LEAST_SHARE if name == "area" and part in LOGIC else 0.0
             yield Limit(
                 reason="split",
-                what=f"the share of {part} in the {name} lies below {least:g} by",
+                what=f"the share of {part} in the {name} is below {least:g} by",
                 of="a device needs compute units, registers and L2" if least else "no share may be negative",
                 needed=least - _number(split, part),
                 there=0.0,
@@ -183,7 +183,7 @@ def _areas(budget: Budget) -> Iterator[Limit]:
     whole = budget.total_area_m2
     memory, network = memory_area(budget), network_area(budget, memory_bandwidth(budget))
     area = partial(Limit, reason="area", dimension=SQUARE_METRES)
-    yield area(what="a die takes", of="one exposure prints", needed=budget.die_area_m2, there=RETICLE_M2)
+    yield area(what="a die takes", of="the reticle allows", needed=budget.die_area_m2, there=RETICLE_M2)
     if budget.area is None:
         what = f"the interfaces of {_stacks(budget)} and the links take"
         yield area(what=what, of="the dies have", needed=memory + network, there=whole)
@@ -239,7 +239,7 @@ def _clocks(budget: Budget) -> Iterator[Limit]:
         yield Limit(
             reason="voltage",
             what="the voltage is",
-            of=f"{budget.node.name} withstands",
+            of=f"{budget.node.name} allows",
             needed=budget.voltage,
             there=HIGHEST_VOLTAGE * budget.node.voltage,
             dimension=VOLTS,

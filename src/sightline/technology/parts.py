@@ -151,7 +151,7 @@ def node(name: str, scaling: str = "vendor") -> Node:
     if scaling not in SCALINGS:
         raise InputError(f"scaling is {show(scaling)}; allowed: {', '.join(SCALINGS)}{nearest(scaling, SCALINGS)}")
     if catalog.name_of("nodes", name) not in catalog.names("nodes"):
-        raise InputError(f"unknown node {show(name)}{nearest_nodes(name)}; `sightline catalog nodes` lists all")
+        raise InputError(f"unknown node {show(name)}{nearest_nodes(name)}; list all with `sightline catalog nodes`")
     values = read_entry("nodes", name, _NODE_KEYS)
     return Node(
         name=catalog.name_of("nodes", name),
@@ -206,7 +206,7 @@ class MemoryUse:
 def _uses(value: Any) -> dict[str, MemoryUse]:
     """Counts and pin rates by the name of a product, each written as "5 x 5.23 Gbit/s"."""
     if not isinstance(value, Mapping) or not all(" x " in str(written) for written in value.values()):
-        raise InputError(f"is {show(value)}; allowed: a mapping of devices to texts such as '5 x 5.23 Gbit/s'")
+        raise InputError(f"is {show(value)}; allowed: a mapping from device to text such as '5 x 5.23 Gbit/s'")
     return {device: _use(written) for device, written in value.items()}
 
 

@@ -188,9 +188,10 @@ def said_of_device(budget: Budget, made: Made) -> str:
     device = made.device
     dtype = "bf16" if "bf16" in device.peak_flops else next(iter(device.peak_flops))
     return (
-        f"{device.name} makes {_in(FLOPS, device.peak_flops[dtype])} in {dtype} at {_in(HERTZ, made.frequency_hz)}, "
-        f"moves {_in(BYTES_PER_SECOND, device.memory_bandwidth)} of {_in(BYTES, device.memory_bytes)} of memory, "
-        f"has {_in(BYTES, device.l2_bytes)} of L2, and draws {_in(WATTS, device.tdp_w)}{_of_cap(budget, made)}"
+        f"{device.name} has {_in(FLOPS, device.peak_flops[dtype])} in {dtype} at "
+        f"{_in(HERTZ, made.frequency_hz)}, {_in(BYTES, device.memory_bytes)} of memory at "
+        f"{_in(BYTES_PER_SECOND, device.memory_bandwidth)}, {_in(BYTES, device.l2_bytes)} of L2, and draws "
+        f"{_in(WATTS, device.tdp_w)}{_of_cap(budget, made)}"
     )
 
 

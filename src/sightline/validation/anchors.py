@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sightline.calibration.training import Estimate
+from sightline.calibration.training_constants import Estimate
 from sightline.prediction.anchoring.anchored_steps import case_parts, site_of, site_slopes, unexplained
 from sightline.prediction.anchoring.posterior import Spreads, Unexplained, covariance_of, plan_spreads, surprise_scale
 from sightline.prediction.anchoring.timed import MeasuredStep

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from sightline.calibration.engine_sets import EngineSet, separate_lines
-from sightline.calibration.inference import MeasuredGeneration
+from sightline.calibration.inference import EngineSet, MeasuredGeneration, separate_lines
 from sightline.catalog.index import release_line
 from sightline.loading import generation_from_mapping
 from sightline.prediction.generation.policies import price_workers

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from sightline.calibration.error_figures import covered, mean_error, typical_half_width
-from sightline.calibration.training import Estimate, estimate, of_site, telling_steps
+from sightline.calibration.training_constants import Estimate, estimate, of_site, telling_steps
 from sightline.cost.families import of_family
 from sightline.loading import scenario_from_mapping
 from sightline.prediction.anchoring.timed import STEP_RATES, MeasuredStep, step_seconds

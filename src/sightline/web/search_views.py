@@ -16,8 +16,8 @@ from sightline.answers.plan_sentences import asked_alone
 from sightline.answers.study import study_outline
 from sightline.errors import InputError, nearest
 from sightline.exploration import BUILT_IN
-from sightline.exploration.answer import study_to_dict
 from sightline.exploration.base import VIEWS
+from sightline.exploration.study_answer import study_to_dict
 from sightline.loading.sources import as_options, as_text, without_files
 from sightline.progress import Progress
 from sightline.quantities import show
@@ -269,7 +269,7 @@ MOST_POINTS: Final = 100_000
 
 def run_study(mapping: Mapping[str, Any], options: Mapping[str, Any], progress: Progress) -> Mapping[str, Any]:
     """Return what the study finds; ``mapping`` is a study, or of a built-in one ``{study: NAME}`` and ``set``."""
-    from sightline.exploration.explore import explore
+    from sightline.exploration.run import explore
 
     check_own(mapping, options)
     source, overrides = source_of(mapping)
@@ -284,8 +284,8 @@ def check_own(mapping: Mapping[str, Any], options: Mapping[str, Any]) -> None:
 
     Those of a built-in study's settings begin with ``set``, and those of what is varied with ``axes``.
     """
-    from sightline.exploration.explore import check as check_study
-    from sightline.exploration.explore import read_view
+    from sightline.exploration.run import check as check_study
+    from sightline.exploration.run import read_view
 
     read_view(options.get("view"))
     source, overrides = source_of(mapping)

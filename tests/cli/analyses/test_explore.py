@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sightline.exploration import BUILT_IN
-from sightline.exploration.explore import QUICK
+from sightline.exploration.run import QUICK
 
 STUDIES = sorted((Path(__file__).parents[3] / "examples" / "studies").glob("*.yaml"))
 STUDY = """

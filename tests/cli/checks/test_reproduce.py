@@ -8,7 +8,7 @@ import pytest
 
 from sightline.answers.reproduction import line_of
 from sightline.reproduction import reproduce as reproduction
-from sightline.reproduction.answer import Finding, Interpretation, Outcome
+from sightline.reproduction.outcomes import Finding, Interpretation, Outcome
 from sightline.reproduction.reproduce import SOURCES
 
 CHOSEN = ("reproduce", "2311.03687", "--only", "A8,A10")

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from operators import flash
 
-from sightline.calibration.processor.machine import NEUTRAL
-from sightline.calibration.processor.steps import dispatch_generations, dispatch_scenarios, prices_with
+from sightline.calibration.processor.operator_constants import NEUTRAL
+from sightline.calibration.processor.small_models import dispatch_generations, dispatch_scenarios, prices_with
 from sightline.cost.device_model import KernelChoice, device_model
 from sightline.cost.processor import CORE_CACHE, ProcessorModel, fused_attention_cost, kernels_cost, product_cost
 from sightline.cost.processor_constants import FEW_ROWS, ROWS_AT_ONCE, Processor, from_mapping, load_processor

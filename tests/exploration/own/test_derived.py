@@ -4,8 +4,8 @@ import pytest
 
 import sightline as sl
 from sightline.errors import InputError
-from sightline.exploration.explore import explore
 from sightline.exploration.footprint import Electricity
+from sightline.exploration.run import explore
 
 TRAINING = {
     "model": "llama-2-7b",

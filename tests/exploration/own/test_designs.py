@@ -6,9 +6,9 @@ import pytest
 from study_bases import GENERATION, TECHNOLOGY, TRAINING, at_point
 
 from sightline.errors import InputError
-from sightline.exploration.explore import explore
 from sightline.exploration.own import grid as mesh
 from sightline.exploration.own.request import design_axis
+from sightline.exploration.run import explore
 from sightline.loading import load
 from sightline.prediction import predict
 from sightline.progress import Progress
@@ -61,7 +61,7 @@ def test_plans_are_not_looked_for_where_no_device_can_be_built():
     base = {**TRAINING, "cluster": "1024x h100-sxm-80gb", "plan": {"framework": "megatron"}}
     (sentence,) = explore({"base": base, "axes": {STACKS: [20]}}).summary["not_possible"]
     assert "edge exceeded by" in sentence
-    with pytest.raises(InputError, match="search finds no plan"):
+    with pytest.raises(InputError, match="search finds no valid plan"):
         explore({"base": base, "axes": {STACKS: [5]}})
 
 
@@ -77,7 +77,7 @@ def test_a_knee_lies_where_another_level_overtakes():
     knee = answer.summary["knees"][0]
     assert (knee["view"], knee["key"], knee["before"]) == ("ideal", key, "dram")
     assert 1e12 < knee["position"] < 64e12
-    assert any("the time depends on" in sentence for sentence in answer.reading)
+    assert any("the time depends more on" in sentence for sentence in answer.reading)
 
 
 MADE = ["device_cost_usd", "device_peak_flops", "device_frequency_hz", "device_tdp_w"]
@@ -152,7 +152,7 @@ def test_a_base_of_technology_reports_what_it_comes_to_without_an_axis_of_it():
 
 
 def test_a_device_that_is_not_made_has_no_cost_of_making():
-    with pytest.raises(InputError, match=r"report names 'device_cost_usd', which needs a device of cluster"):
+    with pytest.raises(InputError, match=r"report has 'device_cost_usd'"):
         explore({"base": TRAINING, "axes": {"plan.tensor_parallel": [1, 2]}, "report": ["device_cost_usd"]})
 
 
@@ -165,7 +165,7 @@ def test_who_takes_the_power_is_said_where_the_cap_slows_devices_down():
     )
     answer = explore({"base": base, "axes": axes})
     said = next(one for one in answer.reading if "power cap" in one)
-    assert "most of all for their memory with memory hbm4: of 400 W the memory takes" in said
+    assert "of 400 W the memory takes" in said
     assert not any("synthesized" in one for one in answer.warnings)
 
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from study_bases import GENERATION, OPERATOR, SERVING, TECHNOLOGY, TRAINING
 
 from sightline.errors import InputError
-from sightline.exploration.explore import explore
+from sightline.exploration.run import explore
 
 AXES = {"cluster.network.latency": ["1 us", "5 us"]}
 
@@ -61,7 +61,7 @@ def test_an_unknown_node_and_a_negative_area_are_refused():
         ({"cluster.network.latency": {"from": "1 us", "to": "5 us", "factor": float("inf")}}, "a number above 1"),
         ({"cluster.network.latency": {"from": "1 us", "to": "5 us", "factor": 10**400}}, "a number above 1"),
         ({"cluster.somewhere": {"from": 1, "to": 10**400, "factor": 2}}, "from and to are numbers"),
-        ({"cluster.device.architecture": ["1x", "2x"]}, "no number to multiply"),
+        ({"cluster.device.architecture": ["1x", "2x"]}, "is not a number"),
     ],
 )
 def test_ranges_and_multiples_of_what_is_no_number_are_refused(axes, words):
@@ -87,9 +87,9 @@ def test_too_many_axes_points_and_loads_are_refused():
     assert problems(axes={**many, "cluster.intra_node.latency": ["1x"]}) == ("axes has 9 keys; allowed: up to 8",)
     steps = {"from": 1e12, "to": 8e12, "steps": 5000}
     said = problems(axes={"cluster.device.memory_bandwidth": steps, "cluster.device.l2_bandwidth": steps})
-    assert said == ("axes stand for 25,000,000 points; allowed: up to 5,000,000",)
+    assert said == ("axes have 25,000,000 points; allowed: up to 5,000,000",)
     (said,) = problems(base=SERVING, axes={"workload.arrival.rate": list(range(1, 400))})
-    assert "399 scenarios that are simulated" in said
+    assert "399 scenarios" in said
 
 
 @pytest.mark.parametrize(
@@ -101,13 +101,13 @@ def test_too_many_axes_points_and_loads_are_refused():
         ({"base": {**TRAINING, "sweep": {"plan.micro_batch": [1]}}}, "base has a sweep"),
         ({"axes": {"cluster.device.peak_flops": ["1 PFLOP/s"]}}, "multiples such as"),
         ({"axes": {"cluster.network.latency": {"from": "1 us", "to": "5 us"}}}, "allowed: a list of values"),
-        ({"axes": {"cluster.network.latency": {"from": "5 us", "to": "1 us", "factor": 2}}}, "from above 0 up to to"),
+        ({"axes": {"cluster.network.latency": {"from": "5 us", "to": "1 us", "factor": 2}}}, "`from` above 0"),
         ({"axes": {"cluster.network.latency": {"from": "1 us", "to": "5 us", "factor": 1}}}, "a number above 1"),
-        ({"axes": {"plan.framework": ["megatron"]}, "view": "ideal"}, "view ideal replaces"),
-        ({"axes": {"plan.tensor_parallel": [2]}, "search": ["tensor_parallel"]}, "which is an axis"),
+        ({"axes": {"plan.framework": ["megatron"]}, "view": "ideal"}, "view calibrated"),
+        ({"axes": {"plan.tensor_parallel": [2]}, "search": ["tensor_parallel"]}, "also an axis"),
         ({"prices": {"cluster.device.memory": "1 USD"}}, "USD/hour per unit"),
-        ({"base": OPERATOR, "view": "ideal"}, "no framework runs it"),
-        ({"base": OPERATOR, "search": ["micro_batch"]}, "search is for training and generation"),
+        ({"base": OPERATOR, "view": "ideal"}, "calibrated"),
+        ({"base": OPERATOR, "search": ["micro_batch"]}, "search applies to training and generation"),
         ({"base": SERVING, "axes": {"cluster.device.memory": ["2x"]}}, "multiples"),
         (
             {"base": {**TRAINING, "cluster": {"devices": ["16x a100-sxm-80gb", "16x h100-sxm-80gb"]}}},
@@ -130,8 +130,7 @@ def test_ranges_multiply_or_step():
 
 @given(st.floats(1e9, 1e14), st.floats(1.01, 50), st.floats(1.1, 10))
 def test_a_range_begins_at_its_start_and_stays_below_its_end(low, ratio, factor):
-    from sightline.exploration.own.axes import read_axes
-    from sightline.exploration.own.numbers import number_keys
+    from sightline.exploration.own.axes import number_keys, read_axes
     from sightline.loading.checks import Complaints
 
     key, complaints = "cluster.device.memory_bandwidth", Complaints()
@@ -182,7 +181,7 @@ def test_a_list_of_views_is_told_that_there_is_both():
 
 
 def test_an_axis_of_one_value_is_told_where_single_values_are():
-    with pytest.raises(InputError, match=r"plan.micro_batch of the base has a single value"):
+    with pytest.raises(InputError, match=r"plan.micro_batch of the base"):
         explore({"base": TRAINING, "axes": {"plan.micro_batch": 4}})
 
 
@@ -190,6 +189,6 @@ def test_devices_that_cannot_be_built_are_counted_by_limit():
     cluster = {"devices": "8x h100-sxm-80gb", "device": {"technology": {"node": "3nm", "memory": "hbm4", "stacks": 6}}}
     axes = {f"{TECHNOLOGY}.die_area": ["1 mm2", "2 mm2", "900 mm2", "800 mm2"], f"{TECHNOLOGY}.stacks": [6, 1000]}
     answer = explore({"base": {**TRAINING, "cluster": cluster}, "axes": axes})
-    said = [one for one in answer.warnings if "cannot be" in one]
-    assert any("at worst, area exceeded by" in one and "the dies have 1 mm2" in one for one in said)
-    assert any("one exposure prints" in one for one in said)
+    said = [one for one in answer.warnings if "invalid point" in one]
+    assert any("area exceeded by" in one and "1 mm2" in one for one in said)
+    assert any("the reticle allows" in one for one in said)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sightline.exploration.own.search import fitting_first
+from sightline.exploration.own.fastest import fitting_first
 
 INF, NAN = np.inf, np.nan
 

@@ -5,8 +5,8 @@ from itertools import product
 import pytest
 from study_bases import TRAINING
 
-from sightline.exploration.explore import explore
 from sightline.exploration.own.axes import named
+from sightline.exploration.run import explore
 
 OURS = {"node": "3nm", "memory": "hbm3", "stacks": 5}
 

@@ -7,7 +7,7 @@ from study_bases import GENERATION, OPERATOR, SERVING, TECHNOLOGY, TRAINING, at_
 
 from sightline.errors import InputError
 from sightline.exploration.base import in_view
-from sightline.exploration.explore import explore
+from sightline.exploration.run import explore
 from sightline.loading import load
 from sightline.prediction import predict
 
@@ -122,7 +122,7 @@ def test_points_that_cannot_be_stay_in_the_table_and_are_counted():
     (sentence, count), *_ = answer.summary["not_possible"].items()
     assert (count, "plan.tensor_parallel is 3" in sentence) == (2, True)
     assert [math.isnan(row["step_time_s"]) for row in answer.rows] == [False, False, True, True, False, False]
-    assert any("2 points cannot be" in warning for warning in answer.warnings)
+    assert any("2 invalid points" in warning for warning in answer.warnings)
 
 
 def test_devices_that_cannot_be_built_are_counted_with_what_they_exceed():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from study_bases import GENERATION, OPERATOR, TRAINING
 
-from sightline.exploration.explore import explore
+from sightline.exploration.run import explore
 from sightline.progress import Progress
 
 BANDWIDTH = "cluster.device.memory_bandwidth"
@@ -64,7 +64,7 @@ def test_sentences_have_the_numbers_of_the_table(answer):
     text = " ".join(answer.reading)
     assert "20 points" in text
     assert "memory bandwidth from 1 TB/s to 16 TB/s takes" in text
-    assert "pays below" in text
+    assert "pays off below" in text
 
 
 def test_one_axis_is_drawn_as_lines():
@@ -152,7 +152,7 @@ def test_prices_are_drawn_as_where_more_pays_and_as_what_a_step_may_add():
         cost = "cost_usd_per_million_tokens"
         assert gain == pytest.approx(least[cost] / rows[place][cost])
     steps = answer.figures[-1]
-    lines = ["may add, ideal view", "may add, calibrated view", "adds at its price"]
+    lines = ["may cost, ideal view", "may cost, calibrated view", "costs at its price"]
     assert list(dict.fromkeys(steps.columns["rent"])) == lines
     assert steps.columns["more_usd_per_hour"][-2:] == pytest.approx([0.5, 3.0])
 
@@ -186,18 +186,18 @@ def paying(axes, *, view="ideal", **asked):
 def test_a_break_even_says_from_where_on_nothing_pays_and_what_holds_at_the_price():
     axes = {BANDWIDTH: {"from": "2 TB/s", "to": "32 TB/s", "factor": 2}, "workload.batch": [4, 1]}
     answer = paying(axes, prices={BANDWIDTH: "0.1 USD/hour per TB/s"})
-    (sentence,) = [one for one in answer.reading if "pays below" in one]
+    (sentence,) = [one for one in answer.reading if "pays off below" in one]
     nothing = [step["from"] for step in answer.summary["break_even"] if step["gain"] < 1.001]
     assert sentence.startswith("Ideal view, batch 4: ")
     assert f"beyond {min(nothing) / 1e12:g} TB/s at no price" in sentence
     rows = [row for row in answer.rows if row["workload.batch"] == 4]
     least = min(rows, key=lambda row: row["cost_usd_per_million_tokens"])
-    assert f"work costs least at {least[BANDWIDTH] / 1e12:g} TB/s" in sentence
+    assert f"work is cheapest at {least[BANDWIDTH] / 1e12:g} TB/s" in sentence
 
 
 def test_a_number_that_brings_nothing_pays_at_no_price():
     answer = paying({"cluster.device.memory": ["80 GB", "160 GB", "320 GB"]})
-    assert any("no step along memory pays" in sentence for sentence in answer.reading)
+    assert any("no step along memory pays off" in sentence for sentence in answer.reading)
 
 
 def test_another_memory_by_name_may_cost_more_too():
@@ -209,14 +209,14 @@ def test_another_memory_by_name_may_cost_more_too():
     for step, row in zip(steps, rows[1:], strict=True):
         cost = "cost_usd_per_million_tokens"
         assert step["gain"] == pytest.approx(rows[0][cost] / row[cost])
-    assert any("in place of memory hbm3" in sentence for sentence in answer.reading)
+    assert any("compared with memory hbm3" in sentence for sentence in answer.reading)
 
 
 def test_rents_that_another_technology_does_not_change_are_warned_of():
     axes = {"cluster.device.technology.memory": ["hbm3", "hbm4"]}
-    assert any("every device has the rent of" in warning for warning in paying(axes).warnings)
+    assert any("every device has the price of" in warning for warning in paying(axes).warnings)
     priced = paying(axes, prices={BANDWIDTH: "0.1 USD/hour per TB/s"})
-    assert not any("every device has the rent of" in warning for warning in priced.warnings)
+    assert not any("every device has the price of" in warning for warning in priced.warnings)
     assert not paying({BANDWIDTH: ["1x", "2x"]}).warnings
 
 
@@ -234,7 +234,7 @@ def test_a_minimum_inside_an_axis_is_said():
     times = answer.columns["step_time_s"]
     assert min(times) < min(times[0], times[-1])
     least = axes[f"{technology}.split.l2"][int(np.argmin(times))]
-    assert any("with the least, " in one and f"at {100 * least:.1f} %" in one for one in answer.reading)
+    assert any("lowest " in one and f"at {100 * least:.1f} %" in one for one in answer.reading)
 
 
 def test_axes_along_which_nothing_changes_are_said_together_and_not_drawn():

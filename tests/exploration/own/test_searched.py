@@ -7,7 +7,7 @@ from study_bases import GENERATION, TRAINING, at_point
 
 from sightline.errors import InputError
 from sightline.exploration.base import in_view
-from sightline.exploration.explore import explore
+from sightline.exploration.run import explore
 from sightline.loading import load
 from sightline.prediction import predict
 

@@ -5,8 +5,7 @@ from math import prod
 import pytest
 
 from sightline.errors import InputError
-from sightline.exploration.answer import StudyAnswer, study_to_dict
-from sightline.exploration.explore import explore
+from sightline.exploration.run import explore
 from sightline.exploration.studies.a100_to_b200 import (
     ALL,
     BASE,
@@ -19,6 +18,7 @@ from sightline.exploration.studies.a100_to_b200 import (
     QUICKLY_SEARCHED,
     Ladder,
 )
+from sightline.exploration.study_answer import StudyAnswer, study_to_dict
 from sightline.loading.clusters.cluster import read_cluster
 from sightline.progress import SILENT
 

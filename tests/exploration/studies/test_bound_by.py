@@ -62,4 +62,4 @@ def test_no_device_is_an_error():
 
 def test_one_view_is_told_that_rows_have_both():
     assert not study(StudyRequest(quick=True, view="both")).warnings
-    assert "view ideal changes nothing" in study(StudyRequest(quick=True, view="ideal")).warnings[0]
+    assert "view ideal" in study(StudyRequest(quick=True, view="ideal")).warnings[0]

@@ -5,8 +5,8 @@ import math
 import pytest
 
 from sightline.errors import InputError
-from sightline.exploration.explore import explore
 from sightline.exploration.footprint import Electricity
+from sightline.exploration.run import explore
 from sightline.exploration.training_budget import known_trainings, shape_of
 from sightline.loading.models.config import read_model
 from sightline.progress import Progress
@@ -142,7 +142,7 @@ def test_a_budget_that_is_set_is_the_only_one():
         assert row["budget_usd"] == 5e6
         assert row["cost_usd"] == pytest.approx(5e6)
         assert 60 <= row["run_time_s"] / DAY < 120
-    assert "5M USD reaches the least loss" in answer.reading[0]
+    assert "5M USD reaches the lowest loss" in answer.reading[0]
     assert sum("5M USD reaches" in sentence for sentence in answer.reading) == 1
     assert set(answer.summary["budgets"]["calibrated"]) == {"5000000 USD"}
     assert not any("Budgets of time" in sentence for sentence in answer.assumptions)

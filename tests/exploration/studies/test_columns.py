@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sightline.exploration import BUILT_IN
-from sightline.exploration.explore import explore
+from sightline.exploration.run import explore
 
 ENDINGS = {"s": "s", "bytes": "B", "share": "share", "usd": "USD", "kg": "kg", "w": "W", "j": "J", "flops": "FLOP"}
 """Units that the last word of a key promises."""

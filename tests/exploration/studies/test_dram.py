@@ -93,8 +93,8 @@ def test_where_the_memory_never_binds_it_is_not_said_to():
     found = study(StudyRequest(quick=True, view="ideal", overrides=prompts))
     assert set(found.columns["bound_level"]) == {"compute"}
     for line in found.reading:
-        assert "the memory binds throughout" not in line
-        assert "what does is arithmetic units" in line
+        assert "memory is the bottleneck throughout" not in line
+        assert "the order is arithmetic units" in line
 
 
 def test_a_study_that_is_stopped_returns_the_curves_so_far():

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 from sightline.errors import InputError
-from sightline.exploration.answer import StudyAnswer
-from sightline.exploration.explore import explore
+from sightline.exploration.run import explore
 from sightline.exploration.studies.scaling import SAME_BATCH_DEVICES
+from sightline.exploration.study_answer import StudyAnswer
 
 SMALL = {"workload.global_batch": 16}
 
@@ -81,7 +81,7 @@ def test_small_batches_are_told_as_such() -> None:
         line for line in explore("scaling", view="ideal", quick=True, overrides=SMALL).reading if "critical" in line
     ]
     assert not any(" 0M " in line or " 0.0 " in line for line in told)
-    assert any("Strong scaling could take more sequences" in line for line in told)
+    assert any("Strong scaling could use more sequences" in line for line in told)
 
 
 @pytest.mark.slow

@@ -108,7 +108,7 @@ def test_points_at_which_nothing_fits_have_no_time():
     unfit = [row for row in found.rows if row["bound_level"] == ""]
     assert unfit
     assert all(np.isnan([row["time_s"], *(row[name] for name in SHARES)]).all() for row in unfit)
-    assert found.warnings == [f"no device and plan fits at {len(unfit)} of {len(found)} points"]
+    assert found.warnings == [f"no device and plan fit at {len(unfit)} of {len(found)} points"]
     assert not found.reading
 
 

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from sightline.errors import InputError
-from sightline.exploration.explore import explore
+from sightline.exploration.run import explore
 
 
 @pytest.fixture(scope="module")

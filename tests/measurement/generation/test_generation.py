@@ -12,26 +12,16 @@ from measurement.running import TINY
 
 import sightline as sl
 from sightline.errors import InputError
-from sightline.measurement import generation as case
-from sightline.measurement import generation as run
-from sightline.measurement.generation import (
-    WAYS,
-    Generation,
-    cached_bytes,
-    random_prompts,
-    result_of,
-    way_of,
-)
+from sightline.measurement import generated as case
+from sightline.measurement import generated as run
+from sightline.measurement.generated import WAYS, Generation, cached_bytes, random_prompts, result_of, way_of
 from sightline.measurement.models import (
     build_plain_model,
     quantize,
 )
 from sightline.measurement.modules.timeline import HostReader
+from sightline.measurement.processes.cases import Settings, profile_of
 from sightline.measurement.processes.isolation import UnsupportedCaseError
-from sightline.measurement.processes.suite import (
-    Settings,
-    profile_of,
-)
 
 SCENARIO = {
     "name": "tiny",
@@ -182,7 +172,7 @@ def test_runs_are_joined_by_their_medians():
     assert result["memory_bytes"]["activations"] == 500.0 - 100.0 - 120.0 - 30.0
     assert result["measurement"]["runs"] == 3
     (warning,) = result["warnings"]
-    assert warning.startswith("the median is uncertain by 13 %")
+    assert warning.startswith("the median varies by 13 %")
     assert profile_of(asked, result).latency_s == pytest.approx(0.66)
 
 
@@ -206,12 +196,12 @@ def test_a_single_token_has_no_time_per_further_token():
 @pytest.mark.parametrize(
     ("override", "sentence"),
     [
-        ({"plan.framework": "vllm"}, "plan.framework is 'vllm'; generation is measured with: transformers, reference"),
+        ({"plan.framework": "vllm"}, "plan.framework is 'vllm'; allowed when measuring: transformers, reference"),
         ({"plan.quantization": "fp8", "plan.framework": "reference"}, "plan.quantization is 'fp8'"),
-        ({"workload.continuous": True}, "workload.continuous is asked for"),
+        ({"workload.continuous": True}, "workload.continuous is set"),
         (
             {"plan.speculative": {"tokens": 2, "acceptance": 0.7}, "plan.framework": "reference"},
-            "plan.speculative is asked for",
+            "plan.speculative is set",
         ),
         ({"cluster": "2x this-machine", "plan.pipeline_parallel": 2}, "plan.pipeline_parallel is 2"),
     ],
@@ -232,7 +222,7 @@ def test_wrong_requests_are_refused_in_a_sentence(scenario):
     large = sl.load(SCENARIO, {"model": "llama-2-70b", "workload.batch": 1024})
     with pytest.raises(InputError, match="does not fit"):
         sl.measure(large)
-    with pytest.raises(InputError, match="the machine at hand"):
+    with pytest.raises(InputError, match="this machine has"):
         sl.measure(sl.load(SCENARIO, {"cluster": "1x h200-sxm-141gb", "plan.dtype": "bf16"}))
 
 
@@ -242,7 +232,7 @@ def test_a_checkpoint_answers_and_one_of_another_model_is_refused(scenario, tmp_
     answering = run._generation(scenario, asked, "cpu")
     assert answering.run()[0].equal(generation_of_seed(scenario).run()[0])
     other = sl.load(SCENARIO, {"model.intermediate_size": 128})
-    with pytest.raises(InputError, match="has intermediate_size 160; the scenario's model has 128"):
+    with pytest.raises(InputError, match="has intermediate_size 160; the model of the scenario has 128"):
         case.measure_generation(other, Settings(weights=str(tmp_path), quick=True))
 
 

@@ -86,7 +86,7 @@ def test_contention_is_said_in_sentences():
     busy = {"gpus": [{"index": 0, "utilization": 0.6}]}
     slowed = {"gpus": [{"index": 0, "throttled": "the power cap"}]}
     assert machine.contention(busy, slowed, 0.3) == [
-        "other processes had 30 % of the machine's CPU time",
+        "other processes used 30 % of the CPU time",
         "GPU 0 was 60 % busy before it started",
         "GPU 0 slowed its clocks: the power cap",
     ]

@@ -449,7 +449,7 @@ def test_an_unknown_phase_and_a_wrong_model_are_sentences(on: Callable[[Any], In
     with pytest.raises(InputError, match="phase is 'warmup'; a step has: forward, backward"), on(model).phase("warmup"):
         pass
     other = read_model({**LLAMA, "model_type": "llama", "num_hidden_layers": 1})
-    with pytest.raises(InputError, match="model has 1 layers; the one that is to be measured has 2"):
+    with pytest.raises(InputError, match="model has 1 layers, but the model to measure has 2"):
         instrument(model, other.model, HostClock())
 
 

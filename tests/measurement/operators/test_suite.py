@@ -4,7 +4,7 @@ import pytest
 
 from sightline.errors import InputError
 from sightline.loading import load
-from sightline.measurement.operators.suite import (
+from sightline.measurement.operators.operator_suite import (
     GROUP,
     KERNELS,
     LONGEST_S,
@@ -53,7 +53,7 @@ def test_other_devices_have_theirs() -> None:
     suite = standard_suite("bf16", quick=False, cluster="4x h100-sxm-80gb")
     clusters = {mapping["workload"]["operator"]: mapping["cluster"] for mapping in suite}
     assert (clusters["matmul"], clusters["all_gather"]) == ("1x h100-sxm-80gb", "4x h100-sxm-80gb")
-    with pytest.raises(InputError, match="--dtype is 'bf16'; v100"):
+    with pytest.raises(InputError, match="--dtype is 'bf16'; allowed on v100"):
         standard_suite("bf16", quick=True, cluster="1x v100-sxm2-32gb")
 
 

@@ -58,9 +58,9 @@ def test_samples_come_while_the_case_runs(mark):
         ("raises", "crashed", "ValueError: the first line"),
         ("is_unsupported", "unsupported", "nf4 needs bitsandbytes"),
         ("asks_for_too_much", "out_of_memory", "MemoryError"),
-        ("dies_in_native_code", "crashed", "it was ended by Segmentation fault (SIGSEGV)"),
-        ("leaves", "crashed", "it left with exit code 3 before it returned"),
-        ("kills_itself_in_the_middle_of_a_line", "crashed", "it was ended by Killed (SIGKILL)"),
+        ("dies_in_native_code", "crashed", "killed by Segmentation fault (SIGSEGV)"),
+        ("leaves", "crashed", "exited with code 3 before it returned"),
+        ("kills_itself_in_the_middle_of_a_line", "crashed", "killed by Killed (SIGKILL)"),
         ("is_not_there", "crashed", "AttributeError: module 'measurement.cases' has no attribute 'is_not_there'"),
     ],
 )
@@ -81,7 +81,7 @@ def test_a_hang_ends_at_its_limit_with_all_its_processes(mark):
     # A busy machine may take longer than the first limits to start the case.
     for limit_s in (1, 8, 64, 512):
         outcome = run("starts_daemons_and_hangs", samples.append, float(limit_s), mark=mark)
-        assert (outcome.status, outcome.reason) == ("timeout", f"it did not end within {limit_s} s")
+        assert (outcome.status, outcome.reason) == ("timeout", f"not finished within {limit_s} s")
         assert not alive(mark)
         if samples:
             break
@@ -110,7 +110,7 @@ def test_ctrl_c_interrupts_the_case(mark):
         threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
 
     outcome = run("starts_daemons_and_hangs", press, mark=mark)
-    assert (outcome.status, outcome.reason) == ("interrupted", "it was interrupted")
+    assert (outcome.status, outcome.reason) == ("interrupted", "interrupted")
     assert len(samples) == 1
     assert not alive(mark)
     assert "interrupted" not in FINISHED
@@ -124,7 +124,7 @@ def test_a_keeper_that_is_killed_leaves_nothing(mark, tmp_path, monkeypatch):
         os.kill(int(stat.rpartition(")")[2].split()[1]), signal.SIGKILL)
 
     outcome = run("starts_daemons_and_hangs", kill_keeper, mark=mark)
-    assert (outcome.status, outcome.reason) == ("crashed", "the process that watches the case ended with -9")
+    assert (outcome.status, outcome.reason) == ("crashed", "the supervisor process exited with -9")
     until(lambda: not alive(mark))
     assert [*tmp_path.iterdir()] == []
 

@@ -14,7 +14,7 @@ from measurement.running import alive
 from waiting import PATIENCE_S, until
 
 from sightline.measurement.machine import record_environment
-from sightline.measurement.processes.suite import Case, run_suite
+from sightline.measurement.processes.cases import Case, run_suite
 from sightline.runs import open_store
 
 CASES = "measurement.cases"
@@ -81,7 +81,7 @@ def test_ctrl_c_ends_the_suite_and_keeps_what_there_is(store):
 
 RUNNER = """
 import json, os, sys
-from sightline.measurement.processes.suite import Case, run_suite
+from sightline.measurement.processes.cases import Case, run_suite
 from sightline.runs import open_store
 
 cases, store, log, mark, turn_s = json.loads(sys.argv[1])

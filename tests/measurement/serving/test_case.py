@@ -12,7 +12,7 @@ from serving_scenarios import serving
 pytest.importorskip("aiohttp")
 
 from sightline.errors import InputError, WorkError
-from sightline.measurement.processes.suite import Serving, Settings
+from sightline.measurement.processes.cases import Serving, Settings
 from sightline.measurement.serving.case import cases_of, measure_serving
 
 RUNNING = Settings(serving=Serving(url="http://127.0.0.1:9"))
@@ -38,7 +38,7 @@ def url():
 def test_a_key_that_is_not_set_is_refused(scenario, monkeypatch):
     monkeypatch.delenv("NO_SUCH_KEY", raising=False)
     asked = replace(RUNNING, serving=replace(RUNNING.serving, key_variable="NO_SUCH_KEY"))
-    with pytest.raises(InputError, match="names NO_SUCH_KEY, which is not set"):
+    with pytest.raises(InputError, match="NO_SUCH_KEY, which is not set"):
         cases_of([scenario], asked)
 
 

@@ -5,7 +5,7 @@ import pytest
 from sightline.errors import InputError
 from sightline.launching.engines.requests import as_generation
 from sightline.loading.serving import serving_from_mapping
-from sightline.measurement.serving.engine import command_of, program_of
+from sightline.measurement.serving.case import command_of, program_of
 from sightline.simulation.load import joined, load_of
 
 ENGINES = ("vllm", "sglang", "tgi", "lightllm", "transformers")
@@ -41,10 +41,10 @@ def test_an_engine_is_started_for_the_longest_request():
 
 def test_several_servers_are_not_started():
     asked = scenario(cluster="2x h100-sxm-80gb", framework="vllm", replicas=2)
-    with pytest.raises(InputError, match="takes more than one command"):
+    with pytest.raises(InputError, match="needs more than one command"):
         command_of(asked, load(asked), "model", 1)
 
 
 def test_a_program_that_is_missing_is_named():
-    with pytest.raises(InputError, match="whose program no-such-engine is not installed here"):
+    with pytest.raises(InputError, match="no-such-engine is not installed"):
         program_of(["no-such-engine", "serve"], "vllm")

@@ -8,8 +8,8 @@ pytest.importorskip("transformers")
 pytest.importorskip("tokenizers")
 
 from sightline.loading import load
-from sightline.measurement.serving.engine import write_model
-from sightline.measurement.serving.prompts import words_of
+from sightline.measurement.serving.case import write_model
+from sightline.measurement.serving.load import words_of
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sightline.errors import InputError
-from sightline.measurement.serving.prompts import Prompts, TokenIds, Words, rows_of, words_of
+from sightline.measurement.serving.load import Prompts, TokenIds, Words, rows_of, words_of
 from sightline.simulation.load import Requests
 
 

@@ -54,10 +54,10 @@ def test_tokens_of_one_chunk_came_together():
     ("changes", "remark"),
     [
         ({"failure": "HTTP 429", "detail": "slow down"}, r"1 of 2 requests failed: 1 x HTTP 429 \(slow down\)"),
-        ({"server_prompt_tokens": 22}, r"the server processed 1 prompt with other lengths than asked, by \+2 to \+2"),
-        ({"server_output_tokens": 2, "chunk_s": [1.5, 1.6]}, "the server gave 1 answer of another length than asked"),
-        ({"sent_s": 1.4}, "sent over 400 ms late"),
-        ({"chunk_s": [1.5], "chunk_tokens": [3]}, "2 tokens came together"),
+        ({"server_prompt_tokens": 22}, r"the server processed 1 prompt with a different length, by \+2 to \+2"),
+        ({"server_output_tokens": 2, "chunk_s": [1.5, 1.6]}, "the server returned 1 answer of a different length"),
+        ({"sent_s": 1.4}, "sent more than 400 ms late"),
+        ({"chunk_s": [1.5], "chunk_tokens": [3]}, "2 tokens arrived in a chunk"),
     ],
 )
 def test_what_is_to_know_is_told(changes, remark):

@@ -11,7 +11,7 @@ from training_scenarios import training
 
 from sightline.loading import scenario_from_mapping, to_mapping
 from sightline.measurement.processes.isolation import UnsupportedCaseError
-from sightline.measurement.training.steps import way_of
+from sightline.measurement.training.trainers import way_of
 from sightline.prediction.schedules.timeline import timeline
 from sightline.prediction.training.step_profile import predict, profile_of
 from sightline.profile import Profile
@@ -127,7 +127,7 @@ def test_lengths_are_written_as_they_are_read(lengths):
 
 
 def test_measuring_says_that_it_trains_on_equal_samples():
-    with pytest.raises(UnsupportedCaseError, match="samples that all have"):
+    with pytest.raises(UnsupportedCaseError, match="only samples of"):
         way_of(asked(lengths=CHATS).scenario)
-    with pytest.raises(UnsupportedCaseError, match=r"plan\.context_parallel is .*; measured with any framework: 1"):
+    with pytest.raises(UnsupportedCaseError, match=r"plan\.context_parallel is .*; allowed when measuring: 1"):
         way_of(asked({"context_parallel": 2}).scenario)

@@ -6,12 +6,12 @@ import sightline as sl
 from sightline.errors import InputError
 from sightline.loading.clusters import read_cluster
 from sightline.measurement.machine import Hardware
-from sightline.reproduction.arxiv_2311_03687.cells import made_small, suite_tables
+from sightline.reproduction.arxiv_2311_03687.measured import made_small, suite_tables
 from sightline.reproduction.arxiv_2311_03687.settings import (
     A800,
     FINETUNING,
     PRETRAINING,
-    QUICK,
+    QUICK_ROWS,
     plan_of,
     step,
     trained,
@@ -72,10 +72,10 @@ def test_megatron_shares_its_only_replica_among_all_devices():
 def test_each_switch_stands_alone_and_together_in_a_quick_grid_too():
     for rows in (PRETRAINING, FINETUNING):
         letters = {letter for row in rows for letter in row.split("+")}
-        quick = {letter for row in rows if row in QUICK for letter in row.split("+")}
+        quick = {letter for row in rows if row in QUICK_ROWS for letter in row.split("+")}
         assert {"Z2", "Z3", "R", "F"} <= letters
         assert {"R", "F", "Z2"} <= quick
-        assert any("+" in row for row in rows if row in QUICK)
+        assert any("+" in row for row in rows if row in QUICK_ROWS)
 
 
 def test_a_quick_grid_is_part_of_the_whole_one():

@@ -8,8 +8,7 @@ from sightline.answers.study import columns_of
 from sightline.errors import InputError
 from sightline.progress import SILENT
 from sightline.reproduction.arxiv_2311_03687 import measured
-from sightline.reproduction.arxiv_2311_03687.cells import Cell, Table
-from sightline.reproduction.arxiv_2311_03687.measured import Answered, tables_at_hand
+from sightline.reproduction.arxiv_2311_03687.measured import Answered, Cell, Table, tables_at_hand
 
 
 def _cell(row):
@@ -75,5 +74,5 @@ def test_a_refused_prediction_says_why_beside_its_measurement(monkeypatch):
 
 
 def test_where_nothing_can_be_measured_the_first_reason_is_told(monkeypatch):
-    with pytest.raises(InputError, match="nothing of the study could be measured here: DeepSpeed is not installed"):
+    with pytest.raises(InputError, match="DeepSpeed is not installed"):
         _tables(monkeypatch, MISSING)

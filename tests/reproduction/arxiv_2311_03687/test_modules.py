@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from sightline.reproduction.arxiv_2311_03687 import modules
+from sightline.reproduction.arxiv_2311_03687 import training_findings
 
 
 def row(module, time_s, *, phase="forward", block="layer", operator="matmul", network_bytes=0.0):
@@ -40,13 +40,13 @@ def test_modules_are_ordered_in_both_passes_with_attention_as_its_operators():
         row("mlp", 90.0, network_bytes=1.0),
         row("mlp", 90.0, block="head"),
     ]
-    for one in modules.a13(Told(lambda _: rows)):
+    for one in training_findings.a13(Told(lambda _: rows)):
         assert one.values == pytest.approx([1.5, 1.5, 0.5, 6.0])
 
 
 def test_element_wise_modules_are_a_share_of_the_layer_in_each_pass(ours):
     rows = [*layer("forward"), *layer("backward", mlp=29.0)]
-    assert ours(modules.a14, Told(lambda _: rows)) == pytest.approx([0.1, 0.05, 0.1, 0.05])
+    assert ours(training_findings.a14, Told(lambda _: rows)) == pytest.approx([0.1, 0.05, 0.1, 0.05])
 
 
 @pytest.mark.parametrize(
@@ -54,10 +54,10 @@ def test_element_wise_modules_are_a_share_of_the_layer_in_each_pass(ours):
 )
 def test_the_device_is_idle_at_a_small_batch_and_hardly_at_the_largest(ours, small_s, large_s, share):
     def rows(plan):
-        return [row("host", small_s if plan["micro_batch"] == 1 else large_s, operator=modules.LAUNCHES)]
+        return [row("host", small_s if plan["micro_batch"] == 1 else large_s, operator=training_findings.LAUNCHES)]
 
     told = Told(rows, most=4, phases={"forward": 30.0, "backward": 60.0})
-    assert ours(modules.a15, told) == [share]
+    assert ours(training_findings.a15, told) == [share]
 
 
 def attention(plan):
@@ -71,11 +71,11 @@ def attention(plan):
 
 
 def test_flash_attentions_gain_is_that_of_the_module_in_its_pass(ours):
-    assert ours(modules.a16, Told(attention)) == pytest.approx([1.0, 0.5] * 2)
-    assert ours(modules.a17, Told(attention)) == pytest.approx([0.25, 0.2] * 2)
+    assert ours(training_findings.a16, Told(attention)) == pytest.approx([1.0, 0.5] * 2)
+    assert ours(training_findings.a17, Told(attention)) == pytest.approx([0.25, 0.2] * 2)
 
 
 def test_kernels_fill_what_the_host_leaves_of_the_backward_phase(ours):
-    idle = [row("host", 15.0, operator=modules.MICRO_BATCH), row("mlp", 50.0)]
+    idle = [row("host", 15.0, operator=training_findings.MICRO_BATCH), row("mlp", 50.0)]
     told = Told(lambda _: idle, phases={"forward": 30.0, "backward": 60.0})
-    assert ours(modules.a36, told) == pytest.approx([60 / 70])
+    assert ours(training_findings.a36, told) == pytest.approx([60 / 70])

@@ -62,9 +62,7 @@ def paths(data: Path, tables: Stated) -> list[Path]:
         matching = sorted(data.glob(name))
         if not matching:
             path = data / name
-            raise InputError(
-                f"the table {path.name} is not in '{path.parent}'; --data names the folder that holds the tables"
-            )
+            raise InputError(f"table {path.name} is not in '{path.parent}'; set --data to the folder with the tables")
         without = tables.get("without")
         found += [path for path in matching if not (without and path.match(without))]
     return found

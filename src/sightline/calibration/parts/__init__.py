@@ -5,14 +5,14 @@ from functools import partial
 from pathlib import Path
 
 from sightline.calibration.manifest import Read, Stated, manifest, samples
-from sightline.calibration.parts import collective_entries, elementwise, grouped, matmul_entries
+from sightline.calibration.parts import collective_entries, elementwise, grouped, matmul
 from sightline.calibration.parts.attention import attention_entries, linear_entries, sparse_entries
 from sightline.calibration.parts.part import Entry, Part
 from sightline.calibration.parts.serving_attention import DECODE, LATENT, PREFILL, serving_entries, serving_part
 from sightline.errors import InputError, nearest
 
 PARTS: Mapping[str, Part] = {
-    "matmul": matmul_entries.MATMUL,
+    "matmul": matmul.MATMUL,
     PREFILL: serving_part(PREFILL, least=24),
     DECODE: serving_part(DECODE, least=24),
     LATENT: serving_part(LATENT, least=16),
@@ -23,7 +23,7 @@ PARTS: Mapping[str, Part] = {
 """By name, one line per part that tables can be fitted to."""
 
 SHIPPED: Mapping[str, Callable[[Stated, Read], dict[str, Entry]]] = {
-    "matmul": matmul_entries.matmul_entries,
+    "matmul": matmul.matmul_entries,
     "attention": attention_entries,
     **{part: partial(serving_entries, part) for part in (PREFILL, DECODE, LATENT)},
     "grouped": grouped.grouped_entries,
@@ -58,5 +58,5 @@ def parts_named(name: str | None) -> tuple[str, ...]:
     named = tuple(part for part in PARTS if name == part or (name == ATTENTION and part.endswith(ATTENTION)))
     if not named:
         known = [ATTENTION, *PARTS]
-        raise InputError(f"unknown part '{name}'{nearest(name, known)}; parts: {', '.join(known)}")
+        raise InputError(f"unknown part '{name}'{nearest(name, known)}; allowed: {', '.join(known)}")
     return named

@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.calibration.error_figures import error_statistics
-from sightline.calibration.fits import Array, FitResult, Table, by_kernel, ranges_of, within
+from sightline.calibration.fits import Array, FitResult, Table, by_kernel, fit_and_judge, ranges_of, within
 from sightline.calibration.manifest import Read, Stated, device_of, manifest
 from sightline.calibration.parts.part import Entry, between, constants_in, figures, provenance
-from sightline.calibration.residuals import fit_and_judge
 from sightline.cost.attention import attention_cost
 from sightline.cost.attention_constants import AttentionConstants
 from sightline.cost.recurrent import (

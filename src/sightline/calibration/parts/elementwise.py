@@ -8,7 +8,17 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from sightline.calibration.fits import Array, FitResult, Table, by_kernel, columns, ranges_of, share_of, within
+from sightline.calibration.fits import (
+    Array,
+    FitResult,
+    Table,
+    by_kernel,
+    columns,
+    fit_and_judge,
+    ranges_of,
+    share_of,
+    within,
+)
 from sightline.calibration.manifest import Read, Stated, device_of, manifest
 from sightline.calibration.parts.part import (
     Entry,
@@ -19,7 +29,6 @@ from sightline.calibration.parts.part import (
     nearest_entry,
     provenance,
 )
-from sightline.calibration.residuals import fit_and_judge
 from sightline.cost.elementwise import (
     ElementwiseConstants,
     KernelGeneration,
@@ -230,7 +239,7 @@ def _generation(rows: pl.DataFrame) -> str:
     found: Sequence[str] = sorted(rows["generation"].unique().to_list())
     if len(found) > 1:
         raise InputError(
-            "the tables mix vLLM's kernels of 2023 (Vidur, Frontier) with later ones; fit them one after the other"
+            "the tables combine vLLM kernels of 2023 (Vidur, Frontier) with later ones; fit them separately"
         )
     return str(found[0])
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from sightline.calibration.fits import Array, FitResult, Table, by_kernel, columns, ranges_of, within
+from sightline.calibration.fits import Array, FitResult, Table, by_kernel, columns, fit_and_judge, ranges_of, within
 from sightline.calibration.manifest import Read, Stated, device_of, manifest
 from sightline.calibration.parts.part import (
     Entry,
@@ -18,7 +18,6 @@ from sightline.calibration.parts.part import (
     nearest_entry,
     provenance,
 )
-from sightline.calibration.residuals import fit_and_judge
 from sightline.cost.grouped_matmul import GroupedConstants, grouped_matmul_cost
 from sightline.errors import InputError
 from sightline.program import GroupedMatmul
@@ -73,7 +72,7 @@ def grouped_table(rows: pl.DataFrame, device: Device) -> GroupedTable:
 
 def _peak(device: Device) -> float:
     if "fp8" not in device.peak_flops:
-        raise InputError(f"{device.name} has no fp8 peak, and tables of grouped matmuls are in fp8")
+        raise InputError(f"{device.name} has no fp8 peak, but grouped matmul tables use fp8")
     return float(device.peak_flops["fp8"])
 
 

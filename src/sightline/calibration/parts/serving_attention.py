@@ -10,11 +10,20 @@ import polars as pl
 from numpy.typing import NDArray
 
 from sightline.calibration.error_figures import error_statistics
-from sightline.calibration.fits import Array, FitResult, Prior, Table, fit_with_priors, priors_of, share_of
+from sightline.calibration.fits import (
+    Array,
+    FitResult,
+    Prior,
+    Table,
+    axis_over,
+    fit_surface,
+    fit_with_priors,
+    priors_of,
+    share_of,
+)
 from sightline.calibration.manifest import Read, Stated, device_of, manifest
 from sightline.calibration.parts.part import Entry, Part, between, covered, figures, nearest_entry, provenance
 from sightline.calibration.readers.raw_table import NO_WINDOW
-from sightline.calibration.residuals import axis_over, fit_surface
 from sightline.cost.attention import DecodeAttentionConstants, attention_cost, decode_attention_cost
 from sightline.cost.attention_constants import SURFACE_SIZES, AttentionConstants, AttentionSurface, at_clock
 from sightline.cost.elementwise import elementwise_cost, load_elementwise

@@ -1,7 +1,6 @@
 """One reader per format of measured tables: a file becomes rows of samples in one vocabulary and in SI units."""
 
-from sightline.calibration.readers import aiconfigurator, infersim, llmservingsim, other_tables, own_results, vidur
-from sightline.calibration.readers import other_tables as products
+from sightline.calibration.readers import kernel_tables, simulators
 from sightline.calibration.readers.raw_table import FORMATS, Format, RawTable
 from sightline.errors import InputError
 
@@ -24,7 +23,7 @@ def _nearest(table: RawTable) -> str:
     best = max(FORMATS, key=lambda f: len(set(f.columns) & table.columns) / len(f.columns))
     missing = [c for c in best.columns if c not in table.columns]
     if len(missing) == len(best.columns):
-        return f"has none of the known formats' columns; known: {', '.join(dict.fromkeys(f.name for f in FORMATS))}"
+        return f"has no known columns; known formats: {', '.join(dict.fromkeys(f.name for f in FORMATS))}"
     return (
         f"lacks the column{'s' * (len(missing) > 1)} {', '.join(missing)}; nearest format: {best.name}, which needs "
         f"{', '.join(best.columns)}"

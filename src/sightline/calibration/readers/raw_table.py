@@ -34,7 +34,9 @@ def read_log(path: Path) -> pl.DataFrame:
     ranks = _RANK.findall(text)
     found = [match.groups() for line in text.splitlines() if (match := _RESULT.match(line))]
     if not ranks or not found:
-        raise InputError(f"'{path}' looks like nccl-tests, but has no list of ranks with a table of times below it")
+        raise InputError(
+            f"'{path}' looks like nccl-tests output, but has no list of ranks followed by a table of times"
+        )
     hosts = {host for _, host, _ in ranks}
     version = _VERSION.search(text)
     rows = {
@@ -60,7 +62,7 @@ def _program(text: str, path: Path, found: list[tuple[str, ...]], ranks: int) ->
     _, _, _, _, algorithm, bus = max(found, key=lambda row: float(row[4]))
     if ranks > 2 and abs(float(bus) / float(algorithm) - 2 * (ranks - 1) / ranks) < 0.05:
         return "all_reduce"
-    raise InputError(f"'{path}' does not say which program of nccl-tests wrote it, such as all_gather_perf")
+    raise InputError(f"'{path}' does not state the nccl-tests program, such as all_gather_perf")
 
 
 _CELLS = cs.numeric() | cs.string() | cs.boolean() | cs.categorical()
@@ -118,15 +120,15 @@ class RawTable:
         if unknown.any():
             row = int(unknown.arg_max() or 0)
             raise InputError(
-                f"{self.place(row)}: {name} {show(words[row])} is not covered; covered: {', '.join(known)}"
-                f"{nearest(words[row], list(known))}"
+                f"{self.place(row)}: {name} is {show(words[row])}; allowed: "
+                f"{', '.join(known)}{nearest(words[row], list(known))}"
             )
         return words.replace_strict(known)
 
     def numbers(self, name: str, *, least: float = 1.0, optional: bool = False) -> pl.Series:
         """A column of finite numbers of at least ``least``; ``optional`` lets cells be empty."""
         read = self._cast(name)
-        needed = f"a number of at least {least:g}" if least else "a number not below zero"
+        needed = f"a number of at least {least:g}" if least else "a number of at least 0"
         bad = ~(read.is_finite() & (read >= least)).fill_null(value=False)
         self._refuse(name, bad & self.frame[name].is_not_null() if optional else bad, needed)
         return read.alias(name)
@@ -141,7 +143,7 @@ class RawTable:
         bad = ~(read.is_finite() & (read > 0)).fill_null(value=False)
         if optional:
             bad &= self.frame[name].is_not_null() & (read != 0).fill_null(value=True)
-        self._refuse(name, bad, "a measured time above zero")
+        self._refuse(name, bad, "a time above 0")
         return read * unit_s
 
     def _cast(self, name: str) -> pl.Series:
@@ -154,7 +156,7 @@ class RawTable:
             given = self.frame[name][row]
             more = f" (and {bad.sum() - 1} more rows)" if bad.sum() > 1 else ""
             value = "empty" if given is None else show(given)
-            raise InputError(f"{self.place(row)}: {name} is {value}; {needed} is needed{more}")
+            raise InputError(f"{self.place(row)}: {name} is {value}; allowed: {needed}{more}")
 
     def samples(self, **columns: pl.Series | pl.Expr | str | float) -> pl.DataFrame:
         """The columns as samples, each with its row in the file, and the library and device if the file has them."""
@@ -206,7 +208,7 @@ def _from_csv(path: Path) -> RawTable:
 
 def _not_empty(frame: pl.DataFrame, path: Path) -> pl.DataFrame:
     if frame.height == 0:
-        raise InputError(f"'{path}' holds no rows")
+        raise InputError(f"'{path}' has no rows")
     return frame
 
 
@@ -220,7 +222,7 @@ def _from_json(path: Path) -> pl.DataFrame:
         raise InputError([f"cannot read '{path}': {problem}" for problem in error.problems]) from None
     results = document if isinstance(document, list) else [document]
     if not all(isinstance(result, dict) for result in results):
-        raise InputError(f"'{path}' is no list of results")
+        raise InputError(f"'{path}' is not a list of results")
     rows = [dict(_flat(result)) for result in results]
     names = list(dict.fromkeys(name for row in rows for name in row))
     return pl.DataFrame({n: [_cell(row.get(n)) for row in rows] for n in names}, schema=dict.fromkeys(names, pl.String))

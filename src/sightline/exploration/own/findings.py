@@ -9,12 +9,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.exploration.answer import BOUND_BY, Column, View, memories, result_columns
-from sightline.exploration.own.axes import Axis
+from sightline.exploration.own.axes import TECHNOLOGY, Axis
 from sightline.exploration.own.grid import Part
-from sightline.exploration.own.numbers import TECHNOLOGY
 from sightline.exploration.own.reports import COST, THROUGHPUT
 from sightline.exploration.own.request import StudyFile
+from sightline.exploration.study_answer import BOUND_BY, Column, View, memories, result_columns
 from sightline.profile import task_of
 from sightline.profile.metrics import Task
 from sightline.quantities import (
@@ -182,7 +181,7 @@ class Found:
         """The task of all scenarios."""
         task = task_of(self.study.task)
         if task is None:
-            raise TypeError(f"no profile answers the task {self.study.task}")
+            raise TypeError(f"no profile for task {self.study.task}")
         return task
 
     @property
@@ -371,7 +370,7 @@ def sentences(found: Found, steps: Sequence[BreakEven]) -> Iterator[str]:
         yield f"{of_view(view)}{where}: {said(several, units[key])}{verdicts.get((view, key), '')}."
     for view, names in nothing.items():
         listed = ", ".join(names)
-        yield f"{of_view(view)}: no step along {listed} pays at any price (each brings less than {_LEAST})."
+        yield f"{of_view(view)}: no step along {listed} pays off at any price (each gains less than {_LEAST})."
 
 
 def _of_numbers(steps: Sequence[BreakEven], unit: str) -> str:
@@ -382,10 +381,10 @@ def _of_numbers(steps: Sequence[BreakEven], unit: str) -> str:
     ends = [f"from {_value(step.low, unit)} to {_value(step.high, unit)}" for step in said]
     listed = ", ".join(f"{_worth(step, unit)} {between}" for step, between in zip(said, ends, strict=True))
     end = steps[paying[-1]]
-    nothing = f"; beyond {_value(end.high, unit)} at no price (it brings less than {_LEAST})"
+    nothing = f"; beyond {_value(end.high, unit)} at no price (it gains less than {_LEAST})"
     beyond = "" if end is steps[-1] else nothing
     per = f" in USD/hour per {PER[unit][1]}" if end.usd_per_hour is not None else ""
-    return f"{name} pays below so much more rent{per}: {listed}{beyond}"
+    return f"{name} pays off below this extra cost{per}: {listed}{beyond}"
 
 
 def _worth(step: BreakEven, unit: str) -> str:
@@ -406,7 +405,7 @@ def _of_names(steps: Sequence[BreakEven], _: str) -> str:
         return f"{step.high} {_more(step)}"
 
     listed = ", ".join(map(worth, steps))
-    return f"in place of {name_of(steps[0].key)} {steps[0].low}, a device pays below so much more rent: {listed}"
+    return f"compared with {name_of(steps[0].key)} {steps[0].low}, a device pays off below this extra cost: {listed}"
 
 
 def _more(step: BreakEven) -> str:
@@ -428,5 +427,5 @@ def _verdicts(found: Found) -> Iterator[tuple[tuple[str, str], str]]:
         least = min(float(line.values[i]) for i in ties)
         scale, name = PER[unit]
         rate = in_unit(price.usd_per_hour_per_unit * scale, "USD/hour")
-        said = f"; at its price of {rate} per {name} work costs least at {in_unit(least, unit)}"
+        said = f"; at its price of {rate} per {name}, work is cheapest at {in_unit(least, unit)}"
         yield (line.view, line.axis.key), said

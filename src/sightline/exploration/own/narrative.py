@@ -7,11 +7,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.exploration.answer import StudyAnswer, View
 from sightline.exploration.base import said_of
 from sightline.exploration.knees import elasticities_by_level, knees
-from sightline.exploration.own.axes import Axis
-from sightline.exploration.own.figures import ABOUT, figures_of
+from sightline.exploration.own.axes import TECHNOLOGY, Axis
+from sightline.exploration.own.fastest import devices_each
 from sightline.exploration.own.findings import (
     PER,
     Found,
@@ -30,9 +29,9 @@ from sightline.exploration.own.findings import (
     sentences,
 )
 from sightline.exploration.own.grid import Part, Variation
-from sightline.exploration.own.numbers import TECHNOLOGY
+from sightline.exploration.own.pictures import ABOUT, figures_of
 from sightline.exploration.own.reports import BOUND, CARBON, COST, DESIGN
-from sightline.exploration.own.search import devices_each
+from sightline.exploration.study_answer import StudyAnswer, View
 from sightline.loading.clusters import made_of_technology
 from sightline.prediction.sensitivity import elasticities
 from sightline.profile import LEVEL_NAMES, LEVELS
@@ -215,8 +214,8 @@ def said_of_caps(found: Found) -> Iterator[str]:
     possible = int(np.count_nonzero(np.broadcast_to(devices.possible, shape)))
     falls = f", and the clock falls to {percent(there(share))}" if there(share) <= LEAST_FALL else ""
     yield (
-        f"The power cap slows {count:,} of {counted(possible, 'device')} down, most of all for their memory"
-        f"{f' with {where}' if where else ''}: {powers}{falls}."
+        f"The power cap slows down {count:,} of {counted(possible, 'device')}, most for "
+        f"memory{f' with {where}' if where else ''}: {powers}{falls}."
     )
 
 
@@ -292,12 +291,12 @@ def _counts(found: Found) -> dict[str, Any]:
 def _counted(found: Found) -> Iterator[str]:
     counts = _counts(found)
     if found.is_part:
-        yield f"Stopped after {found.points:,} of {found.whole:,} points{', which follow' if found.points else ''}."
+        yield f"Stopped after {found.points:,} of {found.whole:,} points{', shown below' if found.points else ''}."
     more = []
     if counts["do_not_fit"]:
         more.append(f"{counts['do_not_fit']:,} do not fit in memory")
     if impossible := sum(found.reasons.values()):
-        more.append(f"{impossible:,} cannot be")
+        more.append(f"{impossible:,} are invalid")
     if more or not found.is_part:
         yield f"{counted(counts['points'], 'point')}{': ' if more else ''}{', '.join(more)}."
 
@@ -322,7 +321,7 @@ def _said_of_shares(found: Found) -> Iterator[str]:
     that_fit = " that fit" if _counts(found)["do_not_fit"] else ""
     for view, shares in _shares(found).items():
         ordered = sorted(shares.items(), key=lambda item: -item[1])
-        listed = ", ".join(f"{LEVEL_NAMES[level]} binds {percent(share)}" for level, share in ordered)
+        listed = ", ".join(f"{LEVEL_NAMES[level]} limits {percent(share)}" for level, share in ordered)
         yield f"{of_view(view)}: {listed} of the points{that_fit}."
 
 
@@ -355,7 +354,7 @@ def _moved(found: Found, line: Line, values: Any, there: list[int]) -> str:
     span = f"from {in_words(line.axis, line.values[first])} to {in_words(line.axis, line.values[last])}"
     moved = f"{in_unit(values[first], unit)} to {in_unit(values[last], unit)}"
     is_inside = values[least] * (1.0 + _UNCHANGED) < min(values[first], values[last])
-    at = f" with the least, {in_unit(values[least], unit)}, at {in_words(line.axis, line.values[least])}"
+    at = f", lowest {in_unit(values[least], unit)} at {in_words(line.axis, line.values[least])}"
     levels = _sequence([(line.values[i], LEVELS[codes[i]]) for i in there if codes[i] >= 0], line.axis)
     what, of = name_of(line.axis.key), label_of(task, key)
     return f"{what} {span} takes {of} from {moved}{at if is_inside else ''}{levels}"
@@ -366,7 +365,7 @@ def _said_of_knees(found: Found, knees: list[dict[str, Any]]) -> Iterator[str]:
     for knee in knees:
         at = f"{name_of(knee['key'])} {in_unit(knee['position'], units[knee['key']])}"
         before, after = LEVEL_NAMES[knee["before"]], LEVEL_NAMES[knee["after"]]
-        yield f"{of_view(knee['view'])}: beyond {at} the time depends on {after} more than on {before}."
+        yield f"{of_view(knee['view'])}: beyond {at}, the time depends more on {after} than on {before}."
 
 
 def _sequence(bound: list[tuple[Any, str]], axis: Axis) -> str:
@@ -376,7 +375,7 @@ def _sequence(bound: list[tuple[Any, str]], axis: Axis) -> str:
         return ""
     first, *others = changes
     then = "".join(f", {LEVEL_NAMES[level]} from {in_words(axis, value)}" for value, level in others)
-    return f"; {LEVEL_NAMES[first[1]]} binds{then or ' throughout'}"
+    return f"; limited by {LEVEL_NAMES[first[1]]}{then or ' throughout'}"
 
 
 def _assumptions(found: Found) -> Iterator[str]:
@@ -385,35 +384,35 @@ def _assumptions(found: Found) -> Iterator[str]:
         names = ", ".join(axis.key for axis in found.study.designs)
         tried = devices_each(found.study.designs)
         yield (
-            f"Every point has the fastest of {tried:,} devices that can be built, searched over {names}; what is "
-            "continuous is refined around the best of a grid."
+            f"Every point uses the fastest of {tried:,} devices that can be built, searched over {names}; "
+            "continuous values are refined around the best grid point."
         )
     if found.study.search:
         names = ", ".join(found.study.search)
-        yield f"Every point has the fastest plan that fits, searched over {names}; where none fits, the smallest."
+        yield f"Every point uses the fastest plan that fits, searched over {names}; if none fits, the smallest."
     for axis in found.axes:
         if axis.is_multiple:
-            yield f"{axis.key} is varied in multiples of the device's own."
+            yield f"{axis.key} varies in multiples of the device's value."
     for price in found.study.prices:
         scale, unit = PER.get(price.number.unit, (1.0, price.number.unit or "unit"))
         rate = in_unit(price.usd_per_hour_per_unit * scale, "USD/hour")
-        yield f"Each {unit} of {price.number.key} adds {rate} to a device's rent."
+        yield f"Each {unit} of {price.number.key} adds {rate} to the device price."
     if "device_cost_usd" in found.study.report:
-        yield "What a device costs to make is that of good dies and of memory, an estimate without package and margins."
+        yield "Manufacturing cost covers good dies and memory, an estimate without package and margins."
     if any(key.startswith(CARBON) for key in found.study.report):
         yield found.study.electricity.sentence
     if firsts := next((line.where for line in lines(found) if line.where), ""):
-        yield f"Sentences about one axis hold at the first value of the others: {firsts}, ..."
-    yield "Numbers that are not varied stay those of the base, whatever a device with the varied ones would need."
+        yield f"Statements about one axis hold at the first value of the others: {firsts}, ..."
+    yield "All other numbers stay those of the base."
 
 
 def _warnings(found: Found) -> Iterator[str]:
     for sentence, count in found.reasons.items():
-        yield f"{counted(count, 'point')} cannot be: {sentence}"
+        yield f"{counted(count, 'invalid point')}: {sentence}"
     if found.is_part:
-        yield f"stopped after {found.points:,} of {found.whole:,} points; what is best is that of those"
+        yield f"stopped after {found.points:,} of {found.whole:,} points; the best result is among those"
     elif found.stopped and found.study.designs:
-        yield "stopped while devices were refined; those that were not are the best of a grid"
+        yield "stopped while refining devices; unrefined devices are the best of a grid"
     varies_technology = _varies_technology(found)
     yield from _warned_of_rents(found)
     for base in found.bases.values():
@@ -433,6 +432,6 @@ def _warned_of_rents(found: Found) -> Iterator[str]:
     if not reported or is_priced or not _varies_technology(found) or clusters[0].usd_per_hour is None:
         return
     yield (
-        f"{' and '.join(reported)}: every device has the rent of {clusters[0].device.name}, so that better technology "
-        "costs nothing more; state prices, or an axis cluster.device.price"
+        f"{' and '.join(reported)}: every device has the price of {clusters[0].device.name}, so better "
+        "technology is free; set prices, or an axis cluster.device.price"
     )

@@ -114,7 +114,7 @@ def read_reports(stated: object, workload: str, complaints: Complaints) -> tuple
     wrong = [key for key in named if key not in known and key not in (BOUND, "fits")]
     complaints.add(
         *(
-            f"report names {show(key)}, which is no result of {task.name}{nearest(key, known) or _some(task)}"
+            f"report has {show(key)}, which is not a result of {task.name}{nearest(key, known) or _some(task)}"
             for key in wrong
         )
     )
@@ -122,7 +122,7 @@ def read_reports(stated: object, workload: str, complaints: Complaints) -> tuple
 
 
 def _some(task: Task) -> str:
-    return f"; allowed: {', '.join(USUAL[task.name])}, ... (`sightline predict FILE --json` shows all)"
+    return f"; allowed: {', '.join(USUAL[task.name])}, ... (list all with `sightline predict FILE --json`)"
 
 
 def known_keys(task: Task) -> tuple[str, ...]:

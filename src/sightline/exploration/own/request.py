@@ -12,13 +12,14 @@ from sightline import profile
 from sightline.errors import InputError, nearest
 from sightline.exploration.base import StudyRequest, Views
 from sightline.exploration.footprint import Electricity, read_electricity
-from sightline.exploration.own.axes import Axis, read_axes
-from sightline.exploration.own.numbers import (
+from sightline.exploration.own.axes import (
     SPLIT,
     TECHNOLOGY,
     TRAINING_TASKS,
+    Axis,
     NumberKey,
     number_keys,
+    read_axes,
     stated_device,
     technology_key,
 )
@@ -54,8 +55,8 @@ def read_prices(stated: object, numbers: Mapping[str, NumberKey], complaints: Co
     found = []
     for key, value in stated.items():
         if key not in priced:
-            complaints.add(f"prices.{key} is not a number of the cluster; allowed: {', '.join(priced)}"
-                           f"{nearest(key, tuple(priced))}")  # fmt: skip
+            complaints.add(f"prices.{key} is not a number in the cluster; allowed: "
+                f"{', '.join(priced)}{nearest(key, tuple(priced))}")  # fmt: skip
             continue
         rate = complaints.note(_rate, f"prices.{key}", value, priced[key])
         found += [] if rate is None else [Price(number=priced[key], usd_per_hour_per_unit=rate)]
@@ -86,7 +87,7 @@ def with_prices(scenario: Asked, base: Asked, prices: Sequence[Price]) -> Asked:
         return scenario
     if rent is None:
         raise InputError(
-            f"prices add to the rent of {device.name}, which the catalog lacks; state cluster.device.price"
+            f"prices add to the price of {device.name}, which is not in the catalog; set cluster.device.price"
         )
     for price in prices:
         more = price.number.get(scenario) - price.number.get(base)
@@ -136,12 +137,12 @@ def read_designs(names: Sequence[str], axes: Sequence[Axis], task: str, complain
         return []
     known, varied = designs(), [axis.key for axis in axes]
     if task == "serve":
-        complaints.add("search is for training and generation; workload.task is 'serve'")
+        complaints.add("search applies to training and generation, not to workload.task 'serve'")
     wrong = [name for name in names if name not in known]
     complaints.add(
-        *(f"search names {show(name)}; allowed of a device: {', '.join(known)}{nearest(name, known)}" for name in wrong)
+        *(f"search has {show(name)}; allowed for a device: {', '.join(known)}{nearest(name, known)}" for name in wrong)
     )
-    complaints.add(*(f"search names {show(name)}, which is an axis; allowed: the one or the other"
+    complaints.add(*(f"search has {show(name)}, which is also an axis; remove it from one of them"
                      for name in names if name in varied))  # fmt: skip
     return [design_axis(name) for name in dict.fromkeys(names) if name in known and name not in varied]
 
@@ -157,7 +158,7 @@ def read_search(
         return usual
     named = [stated] if isinstance(stated, str) else stated
     if task not in (*TRAINING_TASKS, "generate"):
-        complaints.add(f"search is for training and generation; workload.task is {show(task)}")
+        complaints.add(f"search applies to training and generation, not to workload.task {show(task)}")
         return ()
     fields: tuple[str, ...] = GENERATION_FIELDS if task == "generate" else TRAINING_FIELDS
     if not isinstance(named, list | tuple):
@@ -165,11 +166,9 @@ def read_search(
         return ()
     names = [str(name).removeprefix("plan.") for name in named]
     wrong = [name for name in names if name not in fields]
-    complaints.add(
-        *(f"search names {show(name)}; allowed: {', '.join(fields)}{nearest(name, fields)}" for name in wrong)
-    )
+    complaints.add(*(f"search has {show(name)}; allowed: {', '.join(fields)}{nearest(name, fields)}" for name in wrong))
     varied = [name for name in names if any(axis.key == f"plan.{name}" for axis in axes)]
-    complaints.add(*(f"search names {show(name)}, which is an axis; allowed: the one or the other" for name in varied))
+    complaints.add(*(f"search has {show(name)}, which is also an axis; remove it from one of them" for name in varied))
     return tuple(dict.fromkeys((*(name for name in names if name in fields), *usual)))
 
 
@@ -297,7 +296,7 @@ def _laid_out(axes: list[Axis], task: str, complaints: Complaints, *, is_searche
     """The axes, of which those are no arrays that a simulation, or a search with axes of its own, does not take so."""
     if task == "serve":
         multiples = [axis.key for axis in axes if axis.is_multiple]
-        complaints.add(*(f"axes.{key} has multiples; allowed where a load is simulated: values" for key in multiples))
+        complaints.add(*(f"axes.{key} has multiples; allowed for serving: values" for key in multiples))
         return [axis.one_by_one() for axis in axes]
     return [axis.one_by_one() if is_searched and not axis.key.startswith("cluster.") else axis for axis in axes]
 
@@ -322,14 +321,14 @@ def _base(stated: Any, read: Source, overrides: Mapping[str, Any]) -> tuple[dict
         path = stated_path(folder, stated)
         source = read_source(path)
         if len(source.documents) != 1:
-            raise InputError(f"base is {show(stated)}, {len(source.documents)} scenarios; allowed: one")
+            raise InputError(f"base is {show(stated)}, which has {len(source.documents)} scenarios; allowed: one")
         stated, folder = source.documents[0].mapping, source.folder
     if stated is None:
         return {}, folder
     if not isinstance(stated, Mapping):
         raise InputError(f"base is {show(stated)}; allowed: {_needed('base')}")
     if stated.get("sweep"):
-        raise InputError("base has a sweep; allowed: one scenario, whose varied keys are axes of the study")
+        raise InputError("base has a sweep; allowed: one scenario (vary keys with axes)")
     base = {key: value for key, value in stated.items() if key not in ("sweep", "measured")}
     for key, value in overrides.items():
         if key.partition(".")[0] not in STUDY or key.startswith("base."):
@@ -347,9 +346,9 @@ def _check_view(view: Views, task: str, axes: Sequence[Axis], complaints: Compla
     if view == "calibrated":
         return
     if task == "operator":
-        complaints.add(f"view is {view}; allowed for workload.task operator: calibrated, as no framework runs it")
+        complaints.add(f"view is {view}; allowed for workload.task operator: calibrated")
     if any(axis.key in ("plan", "plan.framework") for axis in axes):
-        complaints.add(f"axes has plan.framework, which view {view} replaces; allowed: view calibrated")
+        complaints.add(f"axes has plan.framework, which requires view calibrated, not {view}")
 
 
 def _check_made(study: StudyFile, complaints: Complaints) -> None:
@@ -358,7 +357,7 @@ def _check_made(study: StudyFile, complaints: Complaints) -> None:
     if varied or study.designs or stated_device(study.base).get("technology") is not None:
         return
     complaints.add(
-        *(f"report names {show(key)}, which needs a device of {TECHNOLOGY}" for key in study.report if key in MADE)
+        *(f"report has {show(key)}, which requires a device with {TECHNOLOGY}" for key in study.report if key in MADE)
     )
 
 
@@ -370,9 +369,9 @@ def _check_size(study: StudyFile, complaints: Complaints) -> None:
     tried = prod(len(axis.values) for axis in study.designs)
     if study.points * tried > MOST_POINTS:
         each = f", with {tried:,} devices each" if tried > 1 else ""
-        complaints.add(f"axes stand for {study.points:,} points{each}; allowed: up to {MOST_POINTS:,}")
+        complaints.add(f"axes have {study.points:,} points{each}; allowed: up to {MOST_POINTS:,}")
     loaded = prod(len(axis.values) for axis in axes if axis.number is None)
-    most, what = (MOST_SIMULATED, "simulated") if study.task == "serve" else (MOST_READ, "read one by one")
+    most, what = (MOST_SIMULATED, "simulated") if study.task == "serve" else (MOST_READ, "read individually")
     if loaded > most:
         names = ", ".join(axis.key for axis in axes if axis.number is None)
-        complaints.add(f"axes stand for {loaded:,} scenarios that are {what} ({names}); allowed: up to {most:,}")
+        complaints.add(f"axes have {loaded:,} scenarios that are {what} ({names}); allowed: up to {most:,}")

@@ -8,26 +8,29 @@ from typing import Any
 import numpy as np
 
 from sightline.errors import InputError
-from sightline.exploration.answer import StudyAnswer, View
 from sightline.exploration.base import VIEWS, StudyRequest, in_view
 from sightline.exploration.footprint import Electricity
 from sightline.exploration.own.axes import NO_PLAN, Axis, Cell, Impossible, Open, Read, Reasons, cells, loaded
+from sightline.exploration.own.fastest import best_designs, count_without, devices_each
 from sightline.exploration.own.findings import Found
 from sightline.exploration.own.grid import (
+    Around,
+    Devices,
     Index,
     Part,
     Points,
     Variation,
     as_scalars,
     columns_of,
+    count_reasons,
+    devices_of,
     evaluate,
     points_of,
     put_profile,
 )
 from sightline.exploration.own.narrative import told
 from sightline.exploration.own.request import StudyFile, read_study
-from sightline.exploration.own.search import best_designs, count_without, devices_each
-from sightline.exploration.own.technology import Around, Devices, count_reasons, devices_of
+from sightline.exploration.study_answer import StudyAnswer, View
 from sightline.loading.checks import Complaints
 from sightline.loading.loader import Asked
 from sightline.prediction import needs_equal_devices
@@ -87,8 +90,8 @@ def check_study(source: object, request: StudyRequest, most: int) -> None:
     views: tuple[View, ...] = VIEWS if study.view == "both" else (study.view,)
     each = devices_each(study.designs)
     if (count := study.points * len(views) * each) > most:
-        tried = f", with {each:,} devices tried at each" if each > 1 else ""
-        raise InputError(f"axes stand for {count:,} points in all{tried}; allowed here: up to {most:,}")
+        tried = f", with {each:,} devices searched at each" if each > 1 else ""
+        raise InputError(f"axes have {count:,} points{tried}; allowed: up to {most:,}")
     _read(study, views, [axis for axis in study.axes if axis.number is not None], _MOST_CHECKED)
 
 
@@ -181,7 +184,7 @@ def _varied(
     if isinstance(varied.base, ServingScenario):
         points = _simulated(varied.base, study.keys, electricity, progress)
     elif isinstance(asked, Space):
-        from sightline.exploration.own.search import search_points
+        from sightline.exploration.own.fastest import search_points
 
         points = search_points(freed(asked, study.search), varied, study.keys, reasons, progress)
     elif study.search:
@@ -230,7 +233,7 @@ def _planned(
                 put_profile(points, index, answer.plans[0].profile, keys, True, varied.electricity)
                 _put_plan(points, place, answer.plans[0].profile, search)
             else:
-                reasons.add("no plan of the search fits")
+                reasons.add("no searched plan fits")
         points.done[index] = True
         progress.advance()
     return points

@@ -9,8 +9,8 @@ from typing import Any
 
 from sightline import catalog
 from sightline.errors import InputError
-from sightline.exploration.answer import Column, Figure, StudyAnswer, View, columns_of, result_columns
 from sightline.exploration.base import Restricted, StudyRequest, base_of, fastest, in_view, name_of, said_of
+from sightline.exploration.study_answer import Column, Figure, StudyAnswer, View, columns_of, result_columns
 from sightline.loading import scenario_from_mapping
 from sightline.prediction import predict
 from sightline.profile import LEVEL_NAMES, TRAINING, Profile
@@ -66,9 +66,9 @@ _SEARCHED = frozenset({PLAN})
 CHANGES = (
     Change(name=PLAN, words="searched plan, overlap, fused attention"),
     Change(name="compute", words="16-bit peak, caches and kernels of B200", needs=_SEARCHED),
-    Change(name="precision", words="nvfp4 in place of fp16", needs=_SEARCHED | {"compute"}),
+    Change(name="precision", words="nvfp4 instead of fp16", needs=_SEARCHED | {"compute"}),
     Change(name="memory_bandwidth", words="memory bandwidth of B200", needs=_SEARCHED),
-    Change(name="recomputation", words="only as much recomputation as the plan needs", needs=_SEARCHED),
+    Change(name="recomputation", words="only the recomputation the plan needs", needs=_SEARCHED),
     Change(name="memory_capacity", words="memory capacity of B200", needs=_SEARCHED),
     Change(name="interconnect", words="NVLink 5 and InfiniBand NDR", needs=_SEARCHED),
     Change(name="domain", words="72 devices in an NVLink domain", needs=_SEARCHED),
@@ -187,14 +187,14 @@ BASELINES: Mapping[str, frozenset[str]] = {
 ABOUT: Mapping[str, Column] = {
     **result_columns(TRAINING),
     "change": Column(label="change", values={name: name.replace("_", " ") for name in NAMES}),
-    "what": Column(label="change in words"),
+    "what": Column(label="change"),
     "factor": Column(label="times faster"),
     "per_node": Column(label="devices of a node"),
     "memory_bytes": Column(label="memory", unit="B"),
 }
 PUBLISHED: Mapping[str, Any] = {
     "gain": 35,
-    "source": "arXiv 2407.14645, abstract, says about 35; it does not state model, baseline and plan",
+    "source": "arXiv 2407.14645, abstract: about 35; model, baseline and plan are not stated",
 }
 FIGURES = (
     Figure(
@@ -230,7 +230,7 @@ def study(request: StudyRequest) -> StudyAnswer:
     summary = _summary(ladders, quick=request.quick)
     return StudyAnswer(
         study="a100-to-b200",
-        title="What a training step gains from A100 to B200",
+        title="Gain of a training step from A100 to B200",
         axes={"change": list(NAMES), "baseline": [OF_2021, FULLY_RECOMPUTED]},
         columns=columns_of(rows),
         about=ABOUT,
@@ -245,7 +245,7 @@ def study(request: StudyRequest) -> StudyAnswer:
 def _checked(base: dict[str, Any]) -> dict[str, Any]:
     """Return the base scenario if it states its number of sequences."""
     if not isinstance(base["workload"]["global_batch"], int):
-        raise InputError("workload.global_batch of a100-to-b200 is a whole number of sequences, such as 2304")
+        raise InputError("workload.global_batch of a100-to-b200 must be a whole number of sequences, such as 2304")
     return base
 
 
@@ -323,9 +323,9 @@ def _at_other_sizes(ladder: Ladder) -> Iterator[dict[str, Any]]:
 
 def _assumptions(views: Sequence[View], base: Mapping[str, Any]) -> tuple[str, ...]:
     more: Mapping[View, str] = {
-        "ideal": "nvfp4 at its datasheet rate; under the plan of 2021 communication does not overlap",
-        "calibrated": "training runs in Megatron-LM, that of April 2021 under the plan of then and today's under the "
-        "fastest plan, whether or not it can be launched; B200's measured constants and host come with its processor",
+        "ideal": "nvfp4 at its datasheet rate; with the 2021 plan, communication is not overlapped",
+        "calibrated": "training uses Megatron-LM: the release of April 2021 with the 2021 plan, and today's release "
+        "with the fastest plan, launchable or not; measured constants and host of B200 come with its peak",
     }
     work, order = base["workload"], ", ".join(ABOUT["change"].values.values())
     return (
@@ -334,32 +334,32 @@ def _assumptions(views: Sequence[View], base: Mapping[str, Any]) -> tuple[str, .
             f"{name_of(base['model'])} on {DEVICES:,} devices before and after, {work['global_batch']:,} sequences of "
             f"{work['sequence_length']:,} tokens in a step."
         ),
-        "Baselines are A100s in fp16 with full recomputation, but for the best plan with any recomputation.",
+        "Baselines are A100s in fp16 with full recomputation, except for the best plan with any recomputation.",
         (
-            "The plan of 2021 is as in arXiv 2104.04473: tensor and pipeline parallelism of 8, micro-batch 1, "
-            "attention that is not fused."
+            "The 2021 plan follows arXiv 2104.04473: tensor and pipeline parallelism of 8, micro-batch 1, "
+            "attention not fused."
         ),
-        "B200 is the one of a GB200 NVL72 rack; nvfp4 is for the layers' linear products, the rest computes in bf16.",
+        "B200 is that of a GB200 NVL72 rack; nvfp4 applies to linear layers, the rest computes in bf16.",
         (
-            "After each change degrees of parallelism, schedule, micro-batch and ZeRO stage are searched again; "
-            "nothing is offloaded to hosts."
+            "After each change, degrees of parallelism, schedule, micro-batch and ZeRO stage are searched again; "
+            "nothing is offloaded."
         ),
-        f"Factors are those of this order: {order}. Another order has other factors and the same product.",
-        "Of other orders only what a change gains when it is made first and last is predicted.",
+        f"Factors depend on the order: {order}. Another order has other factors but the same product.",
+        "For other orders, only the gain of each change made first and last is predicted.",
     )
 
 
 def _reading(summary: Mapping[str, Any], ladders: Sequence[Ladder]) -> tuple[str, ...]:
     lines = [_gains(view, gains) for view, gains in summary["gains"].items()]
-    lines.append(f"The paper says about {PUBLISHED['gain']} and not over what; nothing here is fitted to it.")
+    lines.append(f"The paper states about {PUBLISHED['gain']} without a baseline; nothing here is fitted to it.")
     for view, factors in summary["factors_by_view"].items():
         product = " x ".join(f"{name.replace('_', ' ')} {factor:.2f}" for name, factor in factors.items())
         lines.append(f"{view.capitalize()} view, in order: {product}.")
     ladder = ladders[0]
     first, last = ladder.at(BASELINES[BEST]).scenario.plan, ladder.at(ALL).scenario.plan
     lines.append(
-        f"From the best A100 plan with any recomputation to B200 the micro-batch goes from {first.micro_batch} to "
-        f"{last.micro_batch}; recomputation is {first.recompute} before and {last.recompute} after."
+        f"From the best A100 plan with any recomputation to B200, the micro-batch goes from {first.micro_batch} "
+        f"to {last.micro_batch}, and recomputation from {first.recompute} to {last.recompute}."
     )
     lines += [_what_binds(ladder) for ladder in ladders]
     lines += [*_order_matters(summary["made_first_and_last"]), *_size_matters(summary["other_sizes"])]
@@ -368,9 +368,9 @@ def _reading(summary: Mapping[str, Any], ladders: Sequence[Ladder]) -> tuple[str
 
 def _gains(view: str, gains: Mapping[str, float]) -> str:
     return (
-        f"{view.capitalize()} view: {gains[OF_2021]:.1f} times faster than A100s under a plan of 2021, "
-        f"{gains[FULLY_RECOMPUTED]:.1f} times under their best plan with full recomputation, {gains[BEST]:.1f} times "
-        "under their best plan with any."
+        f"{view.capitalize()} view: {gains[OF_2021]:.1f} times faster than A100s with the 2021 plan, "
+        f"{gains[FULLY_RECOMPUTED]:.1f} times faster than their best plan with full recomputation, "
+        f"{gains[BEST]:.1f} times faster than their best plan with any."
     )
 
 
@@ -383,7 +383,7 @@ def _what_binds(ladder: Ladder) -> str:
         for change, before, after in ladder.steps(start)
         if _level(ladder, after) != _level(ladder, before)
     ]
-    return f"{ladder.view.capitalize()} view: most of the time is bound by {', '.join(levels)}."
+    return f"{ladder.view.capitalize()} view: the bottleneck is {', '.join(levels)}."
 
 
 def _level(ladder: Ladder, made: frozenset[str]) -> str:
@@ -396,7 +396,7 @@ def _order_matters(made: Mapping[str, Sequence[float]]) -> Iterator[str]:
     if made:
         widest = sorted(made, key=lambda name: max(made[name]) / min(made[name]), reverse=True)[:3]
         ranges = ", ".join(f"{name.replace('_', ' ')} {made[name][0]:.2f} and {made[name][1]:.2f}" for name in widest)
-        yield f"Made first and made last the changes that depend most on the order gain {ranges}."
+        yield f"The changes that depend most on the order gain, made first and last: {ranges}."
 
 
 def _size_matters(sizes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -406,4 +406,4 @@ def _size_matters(sizes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             f"{size['gains'][OF_2021]:.1f} on {size['devices']:,} devices with {size['global_batch']:,} sequences"
             for size in sizes
         )
-        yield f"Over the plan of 2021 the gain is {said}."
+        yield f"The gain over the 2021 plan is {said}."

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from sightline.errors import InputError
-from sightline.exploration.answer import BOUND_BY, Column, Figure, StudyAnswer, columns_of
 from sightline.exploration.base import StudyRequest, base_of
+from sightline.exploration.study_answer import BOUND_BY, Column, Figure, StudyAnswer, columns_of
 from sightline.loading import generation_from_mapping
 from sightline.loading.checks import with_value
 from sightline.prediction.roofline_table import Phase, roofline_table
@@ -50,11 +50,11 @@ LOADS = (
 )
 QUICK_LOADS = (LOADS[1], LOADS[2], LOADS[4], LOADS[-1])
 ASSUMPTIONS = (
-    "Ideal view (bound_level, roofline_s): the longest of arithmetic, compulsory bytes of memory and bytes across L2.",
-    "Calibrated view (calibrated_s): the time that kernels measured on the device, or on its relatives, take.",
-    "Attention is two products, scores and context, as in the source; engines fuse them and keep scores on the chip.",
-    "One device holds a layer's whole matrices, whether or not all layers fit into its memory.",
-    f"Decode is of the middle of the output, after a prompt of {LONG_PROMPT} tokens.",
+    "Ideal view (bound_level, roofline_s): the slowest of arithmetic, compulsory memory traffic and L2 traffic.",
+    "Calibrated view (calibrated_s): the time of kernels measured on the device, or on related devices.",
+    "Attention is two matmuls, scores and context, as in the source; engines fuse them and keep scores on the chip.",
+    "One device holds the whole matrices of a layer, whether or not all layers fit in its memory.",
+    f"Decode is at the middle of the output, after a prompt of {LONG_PROMPT} tokens.",
 )
 ABOUT: Mapping[str, Column] = {
     "flops": Column(label="FLOPs", unit="FLOP"),
@@ -82,7 +82,7 @@ def study(request: StudyRequest) -> StudyAnswer:
     summary = _summary(rows, devices)
     return StudyAnswer(
         study="bound-by",
-        title="What bounds each matmul of a layer, by device and memory level",
+        title="Bottleneck of each matmul of a layer, by device and memory level",
         axes={"cluster.device": devices, "load": [load.name for load in loads]},
         columns=columns_of(rows),
         about=ABOUT,
@@ -99,7 +99,7 @@ def _of_view(request: StudyRequest) -> list[str]:
     """What a request for one view is told."""
     if request.view in (None, "both"):
         return []
-    return [f"view {request.view} changes nothing: each row has the ideal roofline_s and the calibrated calibrated_s"]
+    return [f"view {request.view} has no effect: each row has the ideal roofline_s and the calibrated calibrated_s"]
 
 
 def _on(base: Mapping[str, Any], device: str) -> dict[str, Any]:
@@ -117,7 +117,7 @@ def _usable(base: Mapping[str, Any], names: Sequence[str]) -> tuple[list[str], l
             problems.append((name, error))
     if not usable:
         raise problems[0][1]
-    return usable, [f"{name} is left out: {error.problems[0]}" for name, error in problems]
+    return usable, [f"skipped {name}: {error.problems[0]}" for name, error in problems]
 
 
 def _rows(base: Mapping[str, Any], load: Load, device: str) -> Iterator[Row]:
@@ -165,7 +165,7 @@ def _figures(rows: Sequence[Row], summary: Mapping[str, Any]) -> tuple[Figure, .
     return (
         Figure(
             kind="map",
-            title=f"What bounds each matmul{', where devices differ' if differing else ''}",
+            title=f"Bottleneck of each matmul{', where devices differ' if differing else ''}",
             x="device",
             y="matmul",
             series="bound_level",
@@ -183,7 +183,7 @@ def _figures(rows: Sequence[Row], summary: Mapping[str, Any]) -> tuple[Figure, .
         ),
         Figure(
             kind="bars",
-            title="Share of matmuls that memory bounds",
+            title="Share of memory-bound matmuls",
             x="device",
             y="share",
             names=BY_RIDGE,
@@ -235,8 +235,8 @@ def _reading(summary: Mapping[str, Any]) -> list[str]:
         only = summary["memory_bound_on_h100_only"]
         more = f"memory-bound on the H100 only: {', '.join(only)}" if only else "none is memory-bound on the H100 only"
         sentences.append(
-            f"Memory bounds {percent(share[A100])} of all matmuls on {A100} and {percent(share[H100])} on {H100}, "
-            f"whose ridge point is {ridge[H100] / ridge[A100]:.1f} times as high; {more}."
+            f"{percent(share[A100])} of all matmuls are memory-bound on {A100}, and {percent(share[H100])} on "
+            f"{H100}, whose ridge point is {ridge[H100] / ridge[A100]:.1f} times as high; {more}."
         )
     over = summary["l2_over_bound"]
     nearest = max(over, key=lambda device: over[device])
@@ -250,6 +250,7 @@ def _reading_of(summary: Mapping[str, Any], device: str) -> str:
     flops = summary["prefill_compute_bound_share_of_flops"][device]
     decode = summary["decode_memory_bound_share"][device]
     return (
-        f"On {device} arithmetic bounds {percent(count)} of the matmuls of prompts of {LONG_PROMPT} tokens or more, "
-        f"with {percent(flops)} of their FLOPs; memory bounds {percent(decode)} of those that decode one sequence."
+        f"On {device}, {percent(count)} of the matmuls of prompts of {LONG_PROMPT} tokens or more are "
+        f"compute-bound, with {percent(flops)} of their FLOPs; {percent(decode)} of the matmuls that decode one "
+        "sequence are memory-bound."
     )

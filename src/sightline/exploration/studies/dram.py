@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 
 from sightline.errors import InputError
-from sightline.exploration.answer import (
+from sightline.exploration.base import StudyRequest, base_of, in_view, name_of, said_of
+from sightline.exploration.knees import STARTS, Floats, Knee, knee_of, most_along, with_numbers
+from sightline.exploration.study_answer import (
     Column,
     Figure,
     StudyAnswer,
@@ -22,8 +24,6 @@ from sightline.exploration.answer import (
     memories,
     result_columns,
 )
-from sightline.exploration.base import StudyRequest, base_of, in_view, name_of, said_of
-from sightline.exploration.knees import STARTS, Floats, Knee, knee_of, most_along, with_numbers
 from sightline.loading import generation_from_mapping
 from sightline.prediction import predict
 from sightline.profile import GENERATION, LEVELS
@@ -67,8 +67,8 @@ WORDS: Mapping[str, str] = {
     "dram": "the memory",
     "l2": "bytes across L2",
     "network": "links between devices",
-    "host": "the host's launches",
-    STARTS: "starts of kernels",
+    "host": "kernel launches of the host",
+    STARTS: "kernel launches",
 }
 """Levels as sentences name them."""
 SECONDS = tuple(f"{level}_s" for level in LEVELS)
@@ -151,16 +151,16 @@ def _assumptions(base: Mapping[str, Any], cases: Sequence[Case]) -> tuple[str, .
     work = base["workload"]
     on = " and ".join(f"{case.name} on {case.devices}" for case in cases)
     return (
-        said_of("ideal", "L2 bounds what crosses it"),
+        said_of("ideal", "L2 limits its traffic"),
         said_of("calibrated", "here on an A100, in the engine of plan.framework"),
-        f"Only an A100's memory is replaced, by {STACKS} stacks of HBM or {CHIPS} chips of GDDR at products' rates.",
-        "Where no product runs, the rate is announced; devices of technology take less of HBM4 (the law's share).",
-        "The bandwidth of A100's L2 cache, 4.8 TB/s, is an estimate; the knee in the ideal view lies where it is.",
+        f"Only the memory of an A100 is replaced, by {STACKS} HBM stacks or {CHIPS} GDDR chips at product rates.",
+        "Without a product, the announced rate is used; synthesized devices use less of HBM4.",
+        "The L2 bandwidth of A100, 4.8 TB/s, is an estimate; it determines the knee in the ideal view.",
         (
-            f"Requests at a time: {work['batch']:,}, each with a prompt of {work['prompt_tokens']:,} tokens and "
-            f"{work['output_tokens']:,} of output; {on} of these devices, which NVLink 3 joins."
+            f"Concurrent requests: {work['batch']:,}, each with {work['prompt_tokens']:,} prompt and "
+            f"{work['output_tokens']:,} output tokens; {on} of these devices, connected by NVLink 3."
         ),
-        "A knee is where latency's elasticity to the rate of another level overtakes that to the memory's bandwidth.",
+        "A knee is where the elasticity of latency to another level exceeds that to memory bandwidth.",
     )
 
 
@@ -273,18 +273,18 @@ def _reading(rows: Sequence[Mapping[str, Any]], curves: Sequence[Curve], memorie
             continue
         between = f"between {knee['last_memory_before']} and {knee['first_memory_beyond']}"
         yield (
-            f"{where}: latency falls from {slowest} to {_at_knee(curve):.2f} s at {knee['bandwidth'] / 1e12:.1f} TB/s, "
-            f"the knee, {between}, from which {WORDS[knee['level']]} matter more than the memory, and to {fastest}"
-            f"{_beyond(curve)}."
+            f"{where}: latency falls from {slowest} to {_at_knee(curve):.2f} s at the knee, "
+            f"{knee['bandwidth'] / 1e12:.1f} TB/s ({between}), beyond which {WORDS[knee['level']]} "
+            f"matter more than memory, and to {fastest}{_beyond(curve)}."
         )
 
 
 def _throughout(curve: Curve) -> str:
     """What binds where nothing takes over from the memory."""
     if tuple(curve.most) == ("dram",):
-        return "the memory binds throughout"
+        return "memory is the bottleneck throughout"
     ranked = ", then ".join(WORDS[level] for level in curve.most)
-    return f"there is no knee at which the memory stops mattering most: what does is {ranked}"
+    return f"there is no knee where memory stops being the main factor: the order is {ranked}"
 
 
 def _beyond(curve: Curve) -> str:
@@ -292,9 +292,11 @@ def _beyond(curve: Curve) -> str:
     if curve.knee is None or curve.knee.after != "l2":
         return ""
     if curve.next_knee is None:
-        return f"; with an L2 that keeps up, the memory binds to {curve.bandwidth[-1] / 1e12:.0f} TB/s and beyond"
+        return (
+            f"; with a fast enough L2, memory is the bottleneck up to {curve.bandwidth[-1] / 1e12:.0f} TB/s and beyond"
+        )
     following = curve.next_knee
-    return f"; with an L2 that keeps up, {WORDS[following.after]} do from {following.position / 1e12:.1f} TB/s on"
+    return f"; with a fast enough L2, {WORDS[following.after]} do from {following.position / 1e12:.1f} TB/s"
 
 
 def _figures(curves: Sequence[Curve]) -> tuple[Figure, ...]:
@@ -309,7 +311,7 @@ def _figures(curves: Sequence[Curve]) -> tuple[Figure, ...]:
     stacks = (
         Figure(
             kind="stacks",
-            title=f"Latency by what binds, {view} view",
+            title=f"Latency by bottleneck, {view} view",
             x="memory",
             y=SECONDS,
             panel="model",
@@ -319,7 +321,7 @@ def _figures(curves: Sequence[Curve]) -> tuple[Figure, ...]:
     )
     over_bandwidth = Figure(
         kind="lines",
-        title="Latency over the bandwidth of the memory",
+        title="Latency by memory bandwidth",
         x="bandwidth",
         y="latency_s",
         series="view",

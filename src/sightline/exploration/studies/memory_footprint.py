@@ -11,8 +11,16 @@ from typing import Any
 import numpy as np
 
 from sightline import catalog
-from sightline.exploration.answer import Column, Figure, StudyAnswer, View, columns_of, memory_name, result_columns
 from sightline.exploration.base import StudyRequest, base_of, in_view, said_of
+from sightline.exploration.study_answer import (
+    Column,
+    Figure,
+    StudyAnswer,
+    View,
+    columns_of,
+    memory_name,
+    result_columns,
+)
 from sightline.loading import scenario_from_mapping
 from sightline.prediction import predict
 from sightline.profile import MEMORY_PARTS, TRAINING, Profile
@@ -36,10 +44,10 @@ ABOUT: Mapping[str, Column] = {
         values={"none, sequence-parallel": "none + SP", "selective, sequence-parallel": "selective + SP"},
     ),
     "total_bytes": Column(label="memory", unit="B"),
-    "device_memory_bytes": Column(label="memory of the device", unit="B"),
+    "device_memory_bytes": Column(label="device memory", unit="B"),
     "most_micro_batch": Column(label="largest micro-batch"),
-    "layer_activations_bytes": Column(label="layers' activations", unit="B"),
-    "layer_activations_share": Column(label="layers' activations over those of none", unit="share"),
+    "layer_activations_bytes": Column(label="layer activations", unit="B"),
+    "layer_activations_share": Column(label="layer activations relative to none", unit="share"),
     "published_share": Column(label="published", unit="share"),
 }
 LARGEST_MICRO_BATCH = 128
@@ -217,17 +225,17 @@ def _drawn(rows: Sequence[Mapping[str, Any]], device: str) -> list[Mapping[str, 
 
 def _assumptions(request: StudyRequest, base: Mapping[str, Any]) -> tuple[str, ...]:
     more: Mapping[View, str] = {
-        "calibrated": "training runs in Megatron-LM of May 2022, with what it keeps in memory and the kernels it runs",
-        "ideal": "norms, softmax and activations that are fused keep less, and gradients are kept in 16 bits",
+        "calibrated": "training uses Megatron-LM of May 2022, with its kernels and memory use",
+        "ideal": "fused norms, softmax and activations store less, and gradients are in 16 bits",
     }
-    papers = "As there, sequences have 2,048 tokens, training is in fp16 with Adam, and attention is not fused."
+    papers = "As in the paper, sequences have 2,048 tokens, training is in fp16 with Adam, and attention is not fused."
     return (
         *(said_of(view, more[view]) for view in request.views("calibrated")),
         "Models and plans are those of arXiv 2205.05198, table 3: tensor parallelism of 8, and one replica.",
-        papers if base == BASE else "Workload or plan is not the paper's, so nothing is compared with its figures.",
-        "A pipeline has twice as many micro-batches as stages: its first stage then holds as many as it ever does.",
-        "Bytes are those of the fullest device at the fullest moment of a step.",
-        "The same layout is asked of every device: larger memory may allow a layout that needs less of it.",
+        papers if base == BASE else "Workload or plan differs from the paper, so nothing is compared with its figures.",
+        "A pipeline has twice as many micro-batches as stages, so its first stage holds the maximum number.",
+        "Bytes are the peak of the fullest device.",
+        "Every device uses the same layout; larger memory may allow a layout that needs less.",
     )
 
 
@@ -238,15 +246,15 @@ def _reading(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     for technique, words in ((BEST, "Selective recomputation with sequence parallelism"), (FULL, "Full recomputation")):
         shares = [100 * on_a100[name, technique]["layer_activations_share"] for name in names]
         lines.append(
-            f"{words} keeps {min(shares):.1f} to {max(shares):.1f} % of the layers' activations of no recomputation."
+            f"{words} stores {min(shares):.1f} to {max(shares):.1f} % of the layer activations without recomputation."
         )
     lines.append(_time_of_recomputation(on_a100, names))
     lines += [_what_fits(rows, device) for device in dict.fromkeys(row["device"] for row in rows)]
     off = _against_published(rows)
     if off:
         lines.append(
-            f"Against the paper's figure 7 the shares are off by {100 * off['mean']:.1f} points in the mean of "
-            f"{off['cases']} bars, by {100 * off['largest']:.1f} at most."
+            f"Compared with figure 7 of the paper, the shares differ by {100 * off['mean']:.1f} points on "
+            f"average over {off['cases']} bars, at most by {100 * off['largest']:.1f}."
         )
     return tuple(lines)
 
@@ -269,9 +277,9 @@ def _what_fits(rows: Sequence[Mapping[str, Any]], device: str) -> str:
     models = len({row["model"] for row in of_device})
     size = of_device[0]["device_memory_bytes"] / GIB
     return (
-        f"Of the {models} models {device} ({size:.0f} GiB) holds {held[NONE]} without any "
-        f"technique, {held[PARALLEL]} with sequence parallelism, {held[SELECTIVE]} with selective recomputation, "
-        f"{held[BEST]} with both, {held[FULL]} with full recomputation."
+        f"Of {models} models, {device} ({size:.0f} GiB) fits {held[NONE]} without any technique, "
+        f"{held[PARALLEL]} with sequence parallelism, {held[SELECTIVE]} with selective recomputation, "
+        f"{held[BEST]} with both, and {held[FULL]} with full recomputation."
     )
 
 
@@ -287,7 +295,7 @@ def _figures(view: View) -> tuple[Figure, ...]:
         ),
         Figure(
             kind="map",
-            title="Sequences of the largest micro-batch that fits",
+            title="Largest micro-batch that fits",
             x="name",
             y="technique",
             series="most_micro_batch",

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from sightline.errors import InputError
-from sightline.exploration.answer import Column, Figure, StudyAnswer, View, columns_of, result_columns
 from sightline.exploration.base import Restricted, StudyRequest, base_of, fastest, in_view, name_of, said_of
+from sightline.exploration.study_answer import Column, Figure, StudyAnswer, View, columns_of, result_columns
 from sightline.exploration.training_budget import LAWS
 from sightline.profile import TRAINING, Profile
 from sightline.quantities import percent
@@ -106,9 +106,9 @@ def _checked(base: dict[str, Any]) -> dict[str, Any]:
     batch, tokens = (base["workload"][key] for key in ("global_batch", "total_tokens"))
     smallest = SAME_BATCH_DEVICES // COUNTS[0]
     if not isinstance(batch, int) or batch < smallest or batch % smallest:
-        raise InputError(f"workload.global_batch of scaling is a multiple of {smallest}, such as 2048")
+        raise InputError(f"workload.global_batch of scaling must be a multiple of {smallest}, such as 2048")
     if not isinstance(tokens, int | float):
-        raise InputError("workload.total_tokens of scaling is a number of tokens, such as 15.6e12")
+        raise InputError("workload.total_tokens of scaling must be a number of tokens, such as 15.6e12")
     return base
 
 
@@ -196,24 +196,25 @@ def _points(rows: Sequence[Mapping[str, Any]], curve: Curve) -> list[Mapping[str
 
 def _assumptions(views: Sequence[View], base: Mapping[str, Any], critical: float) -> tuple[str, ...]:
     more: Mapping[View, str] = {
-        "ideal": "tensor-parallel communication overlaps",
-        "calibrated": "training runs in Megatron-LM",
+        "ideal": "tensor-parallel communication is overlapped",
+        "calibrated": "training uses Megatron-LM",
     }
     work = base["workload"]
     return (
         *(said_of(view, more[view]) for view in views),
         (
-            f"{name_of(base['model'])} on {DEVICE}; strong scaling has {work['global_batch']:,} sequences of "
-            f"{work['sequence_length']:,} tokens in every step, weak scaling as many on {SAME_BATCH_DEVICES:,} devices."
+            f"{name_of(base['model'])} on {DEVICE}; strong scaling uses {work['global_batch']:,} sequences of "
+            f"{work['sequence_length']:,} tokens per step, weak scaling the same on {SAME_BATCH_DEVICES:,} "
+            "devices."
         ),
-        "The plan is searched again for each number of devices, batch and network; nothing is offloaded to hosts.",
-        f"Efficiency is tokens/s and device over those on {COUNTS[0]:,} devices of the same curve.",
+        "The plan is searched again for each device count, batch and network; nothing is offloaded.",
+        f"Efficiency is tokens/s per device relative to {COUNTS[0]:,} devices on the same curve.",
         (
             f"The critical batch is {critical / 1e6:.1f}M tokens: arXiv 2001.08361, equation 1.4, at the loss that "
             f"{LAW.source} gives; it is an estimate."
         ),
-        "Useful tokens are those that training with small batches would have needed: tokens / (1 + B / B_crit).",
-        "No device fails, and no job shares the network.",
+        "Useful tokens are those that training with small batches would need: tokens / (1 + B / B_crit).",
+        "No device fails, and no other job shares the network.",
     )
 
 
@@ -245,8 +246,8 @@ def _of_networks(curve: Curve, slow: Sequence[Mapping[str, Any]], fast: Sequence
     }
     last, most = max(gains), max(gains, key=lambda devices: gains[devices])
     return (
-        f"{curve.words}: four times the network's bandwidth makes {last:,} devices {gains[last]:.0f} % faster, and "
-        f"{most:,} devices {gains[most]:.0f} %, the most."
+        f"{curve.words}: four times the network bandwidth makes {last:,} devices {gains[last]:.0f} % faster, and "
+        f"at most {most:,} devices {gains[most]:.0f} % faster."
     )
 
 
@@ -263,19 +264,20 @@ def _of_batches(rows: Sequence[Mapping[str, Any]], critical: float) -> Iterator[
     last = weak[-1]
     useful = 100 * last["useful_share"]
     yield (
-        f"Weak scaling stays under the critical batch of {critical / 1e6:.1f}M tokens {to}; on {last['devices']:,} a "
-        f"step has {_tokens(last['batch_tokens'])} tokens, of which {useful:.0f} % are useful."
+        f"Weak scaling stays below the critical batch of {critical / 1e6:.1f}M tokens {to}; on "
+        f"{last['devices']:,} devices a step has {_tokens(last['batch_tokens'])} tokens, of which {useful:.0f} % "
+        "are useful."
     )
     best = max(rows, key=lambda row: row["useful_tokens_per_s"])
     first = weak[0]
     fixed = strong[0]["batch_tokens"]
-    allowed = "cannot take more sequences either" if fixed >= critical else "could take more sequences"
+    allowed = "cannot use more sequences either" if fixed >= critical else "could use more sequences"
     yield (
-        f"Strong scaling {allowed}: its {_tokens(fixed)} tokens a step are {fixed / critical:.2g} times the critical "
-        "batch."
+        f"Strong scaling {allowed}: its {_tokens(fixed)} tokens per step are {fixed / critical:.2g} times the "
+        "critical batch."
     )
     yield (
-        f"Most useful tokens/s are those of {best['mode']} scaling on {best['devices']:,} devices, "
+        f"The most useful tokens/s come from {best['mode']} scaling on {best['devices']:,} devices, "
         f"{best['useful_tokens_per_s'] / first['useful_tokens_per_s']:.1f} times those of {first['devices']:,}."
     )
 

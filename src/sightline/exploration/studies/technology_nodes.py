@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from sightline.errors import InputError
-from sightline.exploration.answer import BOUND_BY, Column, Figure, StudyAnswer, View, by_level, memories
 from sightline.exploration.base import StudyRequest, base_of, name_of, said_of
 from sightline.exploration.node_narrative import NODES, ends, reading, said_of_ends, speedups, summary
 from sightline.exploration.node_times import (
@@ -31,6 +30,7 @@ from sightline.exploration.node_times import (
     generation,
     trainings,
 )
+from sightline.exploration.study_answer import BOUND_BY, Column, Figure, StudyAnswer, View, by_level, memories
 from sightline.profile import LEVELS
 from sightline.quantities import show
 from sightline.technology.law import law
@@ -81,7 +81,7 @@ ABOUT: Mapping[str, Column] = {
     "network": Column(label="links", values=LINKS),
     "memory": memories(MEMORIES),
     "speedup": Column(label="speed-up"),
-    "area_of_l2": Column(label="L2 of the die", unit="share"),
+    "area_of_l2": Column(label="L2 size", unit="share"),
     "bound_level": BOUND_BY,
     "most_stacks": Column(label="most stacks"),
     "peak_flops": Column(label="peak FLOP/s", unit="FLOP/s"),
@@ -130,7 +130,7 @@ def study(request: StudyRequest) -> StudyAnswer:
         summary=told,
         assumptions=_assumptions(base, served),
         reading=() if unfit else [*reading(columns, told), *said_of_ends(at_ends, choices.l2_shares)],
-        warnings=[f"no device and plan fits at {unfit:,} of {len(columns['node']):,} points"] if unfit else (),
+        warnings=[f"no device and plan fit at {unfit:,} of {len(columns['node']):,} points"] if unfit else (),
         figures=tuple(_figures(views, fabrics, choices)),
         shown=(
             "task",
@@ -163,9 +163,9 @@ def _bases(request: StudyRequest) -> tuple[dict[str, Any], dict[str, Any]]:
 def _assumptions(base: Mapping[str, Any], served: Mapping[str, Any]) -> tuple[str, ...]:
     work, prompts = base["workload"], served["workload"]
     return (
-        said_of("ideal", "collectives of training overlap where they can"),
-        said_of("calibrated", "here the shares that they reach on an H100, in Megatron and vLLM"),
-        f"Every device has A100's {DIE_AREA_M2 * 1e6:.0f} mm2 and {POWER_W:.0f} W, for memory and links too.",
+        said_of("ideal", "training collectives are overlapped where possible"),
+        said_of("calibrated", "calibrated shares from H100, with Megatron and vLLM"),
+        (f"Every device has the {DIE_AREA_M2 * 1e6:.0f} mm2 and {POWER_W:.0f} W of A100, including memory and links."),
         (
             f"The clock is the highest that the node allows, V100's {law().fastest_hz / 1e9:.2f} GHz times the node's "
             "speed over that of 7 nm where it is faster (under `vendor` as foundries claim, under `ideal` never), or "
@@ -182,7 +182,7 @@ def _assumptions(base: Mapping[str, Any], served: Mapping[str, Any]) -> tuple[st
             f"{name_of(served['model'])}, {prompts['batch']:,} prompts of {prompts['prompt_tokens']:,} tokens at once."
         ),
         "Nodes of eight devices: NVLink 3 with InfiniBand HDR, 4 with NDR, 5 with XDR, 6 with GDR, a port per device.",
-        "Scaling `vendor`: claims of foundries, with SRAM that stalls; `ideal`: equal factors at each step (DeepFlow).",
+        "Scaling `vendor`: foundry claims, with stalled SRAM scaling; `ideal`: equal factors at each step (DeepFlow).",
         (
             "Gains are per step of the scaling model's own: under `vendor` each node is one (after 2 nm A14 as 1.4 nm "
             "and A10 as 1 nm), under `ideal` a step is 1 / 0.67 of the density of logic, so that 2 nm to 1 nm is one."
@@ -234,7 +234,7 @@ def _figures(views: Sequence[View], fabrics: Sequence[Fabric], choices: Choices)
     for memory in (choices.memories[0], choices.memories[-1]):
         yield Figure(
             kind="stacks",
-            title=f"What binds with {ABOUT['memory'].values[memory]} and {LINKS[ends[0]]}, {view} view",
+            title=f"Bottleneck with {ABOUT['memory'].values[memory]} and {LINKS[ends[0]]}, {view} view",
             x="node",
             y=SHARES,
             panel="task",

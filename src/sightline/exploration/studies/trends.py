@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from sightline.errors import InputError
-from sightline.exploration.answer import Column, Figure, StudyAnswer, columns_of
 from sightline.exploration.base import StudyRequest
 from sightline.exploration.growth import CONFIDENCE, Growth, fit_growth, records
+from sightline.exploration.study_answer import Column, Figure, StudyAnswer, columns_of
 from sightline.loading.checks import Complaints, check
 from sightline.quantities import percent
 from sightline.technology.launches import Launch, in_dollars_of, launches
@@ -147,7 +147,7 @@ def study(request: StudyRequest) -> StudyAnswer:
         if growth is not None
     }
     if not fits:
-        raise InputError(f"since {since} until {until} has {len(cards)} launches; allowed: years with more of them")
+        raise InputError(f"since {since} until {until} has only {len(cards)} launches; choose a longer range")
     rows = [_row(metric, segment, growth) for (metric, segment), growth in fits.items()]
     return StudyAnswer(
         study="trends",
@@ -241,25 +241,25 @@ def _best(metric: str, cards: Sequence[Launch]) -> tuple[list[Launch], np.ndarra
 def _assumptions(cards: Sequence[Launch]) -> tuple[str, ...]:
     priced = [card for card in cards if card.price_usd is not None]
     of_launches = (
-        f"{len(cards)} launches of the catalog (`sightline catalog launches`), {len(priced)} of them with a price on "
-        "or near the day: a suggested price, for data centers what buyers were asked or quoted, of H200 and B200 the "
-        "street price of 2026."
+        f"{len(cards)} launches from the catalog (`sightline catalog launches`), {len(priced)} with a launch "
+        "price: the suggested price, quotes for data center cards, and the street price of 2026 for H200 and "
+        "B200."
     )
     of_lines = (
-        f"Lines are least squares of the logarithm. Intervals hold {percent(CONFIDENCE)} if launches are "
-        "independent, which those of one generation are not. Over several markets each has a level of its own and all "
-        "grow alike."
+        f"Lines are least-squares fits of the logarithm. {percent(CONFIDENCE)} intervals assume independent "
+        "launches, which launches of one generation are not. With several markets, each has its own level and "
+        "all share one growth rate."
     )
     return (
-        "Devices are seen as their makers describe them, in no view of what kernels reach.",
+        "Devices use vendor specifications, not measured kernel efficiency.",
         of_launches,
         (
-            f"Prices are dollars of their day; where {CONSTANT} are said, the U.S. consumer price index (CPI-U, yearly "
-            "means) makes them of them."
+            f"Prices are nominal dollars; {CONSTANT} are adjusted by the U.S. consumer price index (CPI-U, "
+            "yearly means)."
         ),
-        "16-bit matrix FLOP/s are dense, of matrix units, accumulated in fp32; fp32 is that of vector units.",
+        "16-bit matrix FLOP/s are dense matrix-unit rates with fp32 accumulation; fp32 is the vector-unit rate.",
         of_lines,
-        "The best of its date is a card above all that came before it; of few such cards the interval is wide.",
+        "A card is the best of its date if it exceeds all earlier ones; few cards give a wide interval.",
     )
 
 
@@ -270,8 +270,8 @@ def _reading(fits: Mapping[tuple[str, str], Growth], cards: Sequence[Launch]) ->
             continue
         years, low, high, of = PUBLISHED[metric]
         yield (
-            f"{METRICS[metric].name} double every {growth.in_words(2)} over {growth.count} launches. Epoch AI found "
-            f"{years} years ({low} to {high}) in 2022 ({of})."
+            f"{METRICS[metric].name} doubles every {growth.in_words(2)} over {growth.count} launches. Epoch AI "
+            f"found {years} years ({low} to {high}) in 2022 ({of})."
         )
     yield from _of_the_same_years(cards)
     yield from _of_segments(fits)
@@ -281,7 +281,7 @@ def _reading(fits: Mapping[tuple[str, str], Growth], cards: Sequence[Launch]) ->
     per_watt = [fits.get((metric, "all")) for metric in ("fp32_flops_per_s_per_w", "fp16_flops_per_s_per_w")]
     if all(per_watt):
         fp32, fp16 = (growth.in_words(2) for growth in per_watt if growth is not None)
-        yield f"FLOP/s per watt double every {fp32} in fp32 and every {fp16} in 16-bit matrices."
+        yield f"FLOP/s per watt doubles every {fp32} in fp32 and every {fp16} in 16-bit matrices."
     yield from _of_balance(fits, cards)
 
 
@@ -291,7 +291,7 @@ def _of_the_same_years(cards: Sequence[Launch]) -> Iterator[str]:
     if found:
         said = ", ".join(f"{growth.in_words(2)} in {name}" for name, growth in found.items())
         count = next(iter(found.values())).count
-        yield f"Launches until {LAST_PUBLISHED} alone say for fp32 {said}, over {count}."
+        yield f"Launches until {LAST_PUBLISHED} alone give {said} for fp32, over {count}."
 
 
 def _of_segments(fits: Mapping[tuple[str, str], Growth]) -> Iterator[str]:
@@ -300,7 +300,7 @@ def _of_segments(fits: Mapping[tuple[str, str], Growth]) -> Iterator[str]:
     segments = [segment for segment in (*SEGMENTS, BEST) if segment != "all" and (metric, segment) in fits]
     if segments:
         said = ", ".join(f"{segment} {fits[metric, segment].doubling_years:.1f}" for segment in segments)
-        yield f"Years in which fp32 FLOP/s per USD double, by segment: {said}."
+        yield f"Doubling time of fp32 FLOP/s per USD in years, by segment: {said}."
 
 
 def _of_balance(fits: Mapping[tuple[str, str], Growth], cards: Sequence[Launch]) -> Iterator[str]:
@@ -314,21 +314,21 @@ def _of_balance(fits: Mapping[tuple[str, str], Growth], cards: Sequence[Launch])
         return
     fp16, bandwidth, memory = (fits[key] for key in wanted)
     yield (
-        f"On accelerators of data centers 16-bit matrix FLOP/s double every {fp16.in_words(2)}, memory bandwidth every "
-        f"{bandwidth.in_words(2)}, memory every {memory.in_words(2)}."
+        f"For data center accelerators, 16-bit matrix FLOP/s doubles every {fp16.in_words(2)}, memory bandwidth "
+        f"every {bandwidth.in_words(2)}, memory every {memory.in_words(2)}."
     )
     gaps = [fits.get((metric, "all")) for metric in ("fp32_flops_per_byte", "fp16_flops_per_byte")]
     if all(gaps):
         fp32_gap, fp16_gap = (growth.in_words(2) for growth in gaps if growth is not None)
         yield (
-            f"FLOPs per byte of memory bandwidth double every {fp32_gap} in fp32, every {fp16_gap} in 16-bit matrices, "
-            "over all markets."
+            f"FLOPs per byte of memory bandwidth double every {fp32_gap} in fp32 and every {fp16_gap} in 16-bit "
+            "matrices, over all markets."
         )
     having = [card for card in _having("fp16_flops_per_byte", cards) if card.market == "datacenter"]
     balance = {card: float(card.fp16 or 0.0) / card.memory_bandwidth for card in having}
     marked = dict.fromkeys((having[0], max(having, key=balance.__getitem__), having[-1]))
     said = ", ".join(f"{balance[card]:.0f} on {card.product} ({card.date[:4]})" for card in marked)
-    yield f"16-bit matrix FLOPs that a byte from memory has to feed: {said}."
+    yield f"16-bit matrix FLOPs per byte from memory: {said}."
 
 
 _DRAWN = (

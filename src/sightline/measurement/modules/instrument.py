@@ -235,7 +235,7 @@ def instrument(model: Any, scenario_model: Model | None, clock: Clock) -> Instru
     """
     found = len(roles_of(model).layers)
     if scenario_model is not None and found > scenario_model.layers:
-        raise InputError(f"model has {scenario_model.layers} layers; the one that is to be measured has {found}")
+        raise InputError(f"model has {scenario_model.layers} layers, but the model to measure has {found}")
     return Instrument(model, clock)
 
 

@@ -28,7 +28,7 @@ FINISHED: tuple[Status, ...] = ("ok", "out_of_memory", "timeout", "unsupported")
 """Ends that say something about the case; after the others a rerun tries again."""
 
 
-FORCED = "--force runs it anyway"
+FORCED = "use --force to run it anyway"
 """End of a sentence that says why something predicted not to fit was not run."""
 
 
@@ -262,9 +262,9 @@ def _outcome(said: Mapping[str, Any], supervisor_exit: int) -> Outcome:
     """Put together what the case and the supervisor said; the case's own word counts first."""
     end = said.get("end")
     if end is None:
-        return Outcome(status="crashed", reason=f"the process that watches the case ended with {supervisor_exit}")
+        return Outcome(status="crashed", reason=f"the supervisor process exited with {supervisor_exit}")
     figures = {k: end[k] for k in ("seconds", "peak_memory_bytes", "cpu_s", "others_cpu_fraction", "output")}
-    stuck = f"; {len(end['stuck'])} of its processes could not be ended" if end["stuck"] else ""
+    stuck = f"; {len(end['stuck'])} of its processes could not be stopped" if end["stuck"] else ""
     if "status" in said:
         reason = said.get("reason", "") + stuck
         return Outcome(status=said["status"], reason=reason, result=said.get("result", {}), **figures)
@@ -277,11 +277,11 @@ def _death(end: Mapping[str, Any]) -> tuple[Status, str]:
     """Say what an end without a last word was."""
     code = end["exit"]
     if code == -signal.SIGKILL and end["kernel_killed"]:
-        return "out_of_memory", "the kernel ended it: the machine's memory ran out"
+        return "out_of_memory", "killed by the kernel: out of memory"
     if code < 0:
-        return "crashed", f"it was ended by {signal.strsignal(-code) or 'a signal'} ({signal.Signals(-code).name})"
-    return "crashed", f"it left with exit code {code} before it returned"
+        return "crashed", f"killed by {signal.strsignal(-code) or 'a signal'} ({signal.Signals(-code).name})"
+    return "crashed", f"exited with code {code} before it returned"
 
 
 def _as_interrupted(outcome: Outcome) -> Outcome:
-    return Outcome(status="interrupted", reason="it was interrupted", seconds=outcome.seconds, output=outcome.output)
+    return Outcome(status="interrupted", reason="interrupted", seconds=outcome.seconds, output=outcome.output)

@@ -143,8 +143,8 @@ def _complain(rank: _Rank, kernel_killed: bool) -> None:
     if rank.status:
         raise WorkError(which + rank.reason)
     if rank.code == -signal.SIGKILL and kernel_killed:
-        raise OutOfMemoryError(which + "the kernel ended it: the machine's memory ran out")
-    raise WorkError(f"{which}it ended with {rank.code} before it returned")
+        raise OutOfMemoryError(which + "killed by the kernel: out of memory")
+    raise WorkError(f"{which}exited with {rank.code} before it returned")
 
 
 def device_of_rank() -> str:

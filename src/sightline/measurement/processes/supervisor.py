@@ -110,9 +110,9 @@ class _Supervisor:
                 return status
             self.peak = max(self.peak, tree.memory_held(family.look()))
             if 0 in ready:
-                self.verdict = ("interrupted", "it was interrupted")
+                self.verdict = ("interrupted", "interrupted")
             elif time.monotonic() >= deadline:
-                self.verdict = ("timeout", f"it did not end within {self.request['limit_s']:g} s")
+                self.verdict = ("timeout", f"not finished within {self.request['limit_s']:g} s")
             if self.verdict is not None:
                 return None
 

@@ -143,7 +143,7 @@ class AnswerStream:
         except ValueError:
             event = None
         if not isinstance(event, dict):
-            self._fail(MALFORMED, f"an event is no JSON object: {self._quoted(data)}")
+            self._fail(MALFORMED, f"an event is not a JSON object: {self._quoted(data)}")
             return
         if error := event.get("error"):
             said = error.get("message", error) if isinstance(error, Mapping) else error
@@ -152,7 +152,7 @@ class AnswerStream:
         try:
             self._add(event, time_ns)
         except (TypeError, ValueError, AttributeError, KeyError, IndexError):
-            self._fail(MALFORMED, f"an event has not the form of a completion: {self._quoted(data)}")
+            self._fail(MALFORMED, f"an event is not a completion: {self._quoted(data)}")
 
     def _add(self, event: Mapping[str, Any], time_ns: int) -> None:
         """One chunk of the answer, and whatever counts come with it."""
@@ -170,7 +170,7 @@ class AnswerStream:
             ids = choice.get("token_ids") or []
             self.finished = self.finished or choice.get("finish_reason") is not None
         if not isinstance(text, str):
-            raise TypeError("text is no text")
+            raise TypeError("text is not a string")
         new = len(ids) or (self.output_tokens - self._told if usage and choices else int(bool(text)))
         # A last event that only tells the counts is no chunk: its tokens came before.
         if not text and not ids and not (usage and new == 1):
@@ -192,12 +192,12 @@ class AnswerStream:
     def close(self) -> None:
         """The stream has ended: say what is wrong with it as a whole."""
         if not self.finished:
-            self._fail(CUT, f"the stream ended after {sum(self.tokens)} tokens without its last event")
+            self._fail(CUT, f"the stream ended after {sum(self.tokens)} tokens without its final event")
         told = self.output_tokens
         if 0 <= told < len(self.times_ns):
-            self._fail(CONTRADICTED, f"{len(self.times_ns)} chunks have tokens, but the server counts {told}")
+            self._fail(CONTRADICTED, f"{len(self.times_ns)} chunks have tokens, but the server reports {told}")
         if told > 0 and not self.times_ns:
-            self._fail(CONTRADICTED, f"the server counts {told} tokens and sent none")
+            self._fail(CONTRADICTED, f"the server reports {told} tokens but sent none")
         if told < 0:
             self.output_tokens = sum(self.tokens)
 
@@ -346,8 +346,8 @@ class Client:
 
     def _words(self, pending: PendingRequest) -> str:
         if pending.why == STALLED:
-            return f"nothing came for {self._silence_s(pending):g} s; --stall allows more"
-        return f"it did not end within {self._limits.total_s:g} s"
+            return f"no output for {self._silence_s(pending):g} s; raise --stall to wait longer"
+        return f"not finished within {self._limits.total_s:g} s"
 
     def _silence_s(self, pending: PendingRequest) -> float:
         """How long nothing may come of an answer."""

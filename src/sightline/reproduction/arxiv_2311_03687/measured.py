@@ -1,25 +1,213 @@
-"""The study's grid measured on the machine at hand, with the prediction beside each cell."""
+"""The study's grid for the machine at hand, measured there with the prediction beside each cell.
+
+A processor gets the same grid over the same three models made small.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
+from sightline import catalog
 from sightline.errors import InputError
 from sightline.explanation.comparison import Comparison, compare
-from sightline.exploration.answer import Column
+from sightline.exploration.study_answer import Column
 from sightline.loading import load_all
 from sightline.measurement.machine import Hardware, hardware_at_hand
 from sightline.measurement.measure import measure_scenarios
-from sightline.measurement.processes.suite import QUICK, Effort, Settings
+from sightline.measurement.processes.cases import QUICK, Effort, Settings
 from sightline.prediction import predict
 from sightline.profile.results import flatten
 from sightline.progress import SILENT, Progress
 from sightline.quantities import counted
-from sightline.reproduction.answer import ReproducedTable, table
-from sightline.reproduction.arxiv_2311_03687.cells import SUITE, Cell, Table, named, suite_tables
-from sightline.reproduction.arxiv_2311_03687.settings import MODEL, ROW
+from sightline.reproduction.arxiv_2311_03687.settings import (
+    FINETUNING,
+    MODEL,
+    MODELS,
+    PRETRAINING,
+    QUICK_ROWS,
+    ROW,
+    SEQUENCE,
+    step,
+)
+from sightline.reproduction.outcomes import ReproducedTable, table
 from sightline.runs import Store
+
+SUITE = "2311.03687"
+PROMPT, OUTPUT = 512, 128
+SHARED_CORES = "On a CPU, processes share the cores, so a single process has all of them."
+
+RATE_AND_MEMORY = ("tokens_per_s", "memory_bytes.total")
+Level = Literal["end-to-end", "module", "operator"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """A scenario of the grid and where its result stands."""
+
+    row: str
+    column: str
+    scenario: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A table of the study."""
+
+    name: str
+    title: str
+    cells: Sequence[Cell]
+    quantities: Sequence[str] = RATE_AND_MEMORY
+    """Result keys that each cell shows."""
+    level: Level = "end-to-end"
+    notes: Sequence[str] = field(default=())
+
+
+def suite_tables(hardware: Hardware, *, quick: bool = False) -> list[Table]:
+    """Return the study's tables for this hardware; ``quick`` keeps one model and the rows of `QUICK_ROWS`."""
+    grid = _Grid(hardware, quick=quick)
+    smallest = grid.models[0]
+    by_framework = [
+        grid.training(framework, smallest, "N", batch=batch, framework=framework)
+        for framework in ("deepspeed", "megatron")
+        for batch in ((1, 4) if grid.on_processor else (1, 2, 4, 8, 16, 32))
+    ]
+    on_one_device = [
+        grid.training(row, smallest, row, batch=2, devices=1, framework="transformers") for row in ("N", "F", "R")
+    ]
+    tables = (
+        Table(name="frameworks", title="Pre-training: DeepSpeed and Megatron by batch per device", cells=by_framework),
+        Table(
+            name="pretraining",
+            title="Pre-training with DeepSpeed by technique, batch 1 per device",
+            cells=grid.by_technique(PRETRAINING, grid.models[:2]),
+        ),
+        _scaling(grid),
+        Table(
+            name="modules",
+            title="Phases and modules of a step on one device, batch 2",
+            quantities=("step_time_s",),
+            cells=on_one_device,
+            level="module",
+        ),
+        Table(
+            name="finetuning",
+            title="Fine-tuning by technique, batch 1 per device",
+            cells=grid.by_technique(FINETUNING, grid.models),
+        ),
+        _generation(grid),
+    )
+    return [table for table in tables if table.cells]
+
+
+def _scaling(grid: "_Grid") -> Table:
+    """From one device to all: the smallest model, batch 2, quantized."""
+    counts = [n for n in (1, 2, 4, 8) if n <= grid.hardware.count]
+    cells = [
+        grid.training("1 device" if n == 1 else f"{n} devices", grid.models[0], "Q", batch=2, devices=n) for n in counts
+    ]
+    return Table(
+        name="scaling",
+        title="From one device to all: batch 2 per device, 4-bit weights",
+        quantities=("tokens_per_s", "tokens_per_s_per_device"),
+        cells=cells if len(counts) > 1 else (),
+        notes=(SHARED_CORES,) if grid.on_processor else (),
+    )
+
+
+def _generation(grid: "_Grid") -> Table:
+    """Prefill and decode of a prompt with transformers on one device, plain and with 4-bit weights."""
+    prompt, output = (tokens // 8 if grid.on_processor else tokens for tokens in (PROMPT, OUTPUT))
+    cells = [
+        Cell(
+            row=f"{'4-bit' if quantization == 'nf4' else '16-bit'}, batch {batch}",
+            column=model,
+            scenario={
+                "model": grid.model(model),
+                "cluster": grid.hardware.cluster(1),
+                "workload": {"task": "generate", "batch": batch, "prompt_tokens": prompt, "output_tokens": output},
+                "plan": {"framework": "transformers", "dtype": "bf16", "quantization": quantization},
+            },
+        )
+        for quantization in ("none", "nf4")
+        for batch in (1, 8)
+        for model in grid.models
+    ]
+    return Table(
+        name="generation",
+        title=f"Generation on one device: {prompt} tokens in, {output} out",
+        quantities=("ttft_s", "tpot_s", "output_tokens_per_s"),
+        cells=cells,
+    )
+
+
+def made_small(name: str) -> dict[str, Any]:
+    """Return a model of the study at a sixteenth of its width and vocabulary and an eighth of its depth.
+
+    The three keep their order and their kind of attention: 5, 9 and 47 million parameters.
+    """
+    config = dict(catalog.entry("models", name))
+    heads = config["num_attention_heads"] // 8
+    return {
+        "name": f"{name} made small",
+        "model_type": config["model_type"],
+        "hidden_size": config["hidden_size"] // 16,
+        "intermediate_size": config["intermediate_size"] // 16,
+        "num_hidden_layers": config["num_hidden_layers"] // 8,
+        "num_attention_heads": heads,
+        "num_key_value_heads": max(1, heads * config["num_key_value_heads"] // config["num_attention_heads"]),
+        "vocab_size": config["vocab_size"] // 16,
+        "max_position_embeddings": config["max_position_embeddings"],
+    }
+
+
+def named(table: Table, cell: Cell) -> Mapping[str, Any]:
+    """Return the cell's scenario under a name that says where it stands."""
+    return {"name": f"{table.name}: {cell.row}, {cell.column}", **cell.scenario}
+
+
+class _Grid:
+    """Writes scenarios for one machine."""
+
+    def __init__(self, hardware: Hardware, *, quick: bool) -> None:
+        self.hardware, self.quick = hardware, quick
+        self.on_processor = hardware.is_processor
+        self.models = list(MODELS)[:1] if quick else list(MODELS)
+
+    def by_technique(self, rows: Sequence[str], models: Sequence[str]) -> list[Cell]:
+        """Every row of techniques with DeepSpeed and batch 1."""
+        kept = [row for row in rows if not self.quick or row in QUICK_ROWS]
+        return [self.training(row, model, row, batch=1) for row in kept for model in models]
+
+    def training(
+        self,
+        row: str,
+        model: str,
+        techniques: str,
+        *,
+        batch: int,
+        devices: int | None = None,
+        framework: str = "deepspeed",
+    ) -> Cell:
+        """A step of training, on all devices where their number is not said."""
+        devices = devices or self.hardware.count
+        return Cell(
+            row=row,
+            column=f"{model}, batch {batch}",
+            scenario=step(
+                self.model(model),
+                self.hardware.cluster(devices),
+                techniques,
+                batch=batch,
+                devices=devices,
+                framework=framework,
+                sequence_length=SEQUENCE // 5 if self.on_processor else SEQUENCE,
+            ),
+        )
+
+    def model(self, name: str) -> Any:
+        """The model by its name, or made small for a processor."""
+        return made_small(name) if self.on_processor else name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,8 +263,8 @@ def tables_at_hand(store: Store, *, small: bool, progress: Progress) -> list[Rep
     suite = measured_suite(hardware_at_hand(), store, quick=small, progress=progress)
     answers = [answered for _, cells in suite for answered in cells]
     if answers and not _measured(answers):
-        why = next((one.reason for one in answers if one.reason), "no run ended well")
-        raise InputError([f"nothing of the study could be measured here: {why}"])
+        why = next((one.reason for one in answers if one.reason), "no run succeeded")
+        raise InputError([f"nothing could be measured on this machine: {why}"])
     return [_table(one, cells) for one, cells in suite]
 
 
@@ -117,8 +305,8 @@ _ABOUT: Mapping[str, Column] = {
     "quantity": Column(label="quantity"),
     "measured": Column(label="measured"),
     "predicted": Column(label="predicted"),
-    "ratio": Column(label="predicted over measured"),
-    "status": Column(label="how it ended"),
+    "ratio": Column(label="predicted / measured"),
+    "status": Column(label="outcome"),
     "reason": Column(label="why"),
 }
 
@@ -135,7 +323,7 @@ def _rows(one: Table, cells: Sequence[Answered]) -> Iterator[dict[str, Any]]:
 def _ended(answered: Answered) -> str:
     """How a run ended, in words."""
     is_missing = answered.status == "unsupported" and _NOT_INSTALLED in answered.reason
-    return _NOT_INSTALLED if is_missing else answered.status + " (with stand-ins)" * answered.shimmed
+    return _NOT_INSTALLED if is_missing else answered.status + " (with a substitute)" * answered.shimmed
 
 
 def _why(answered: Answered) -> str:

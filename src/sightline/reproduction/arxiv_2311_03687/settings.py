@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from sightline.exploration.answer import Column
+from sightline.exploration.study_answer import Column
 from sightline.profile import Profile
 from sightline.quantities import GIB
-from sightline.reproduction.answer import Choice, OpenSetting
 from sightline.reproduction.asking import Ask, Asked
+from sightline.reproduction.outcomes import ChoiceBySetting, OpenSetting, taken
 from sightline.simulation.load import Floats
 from sightline.simulation.results.times import times_of
 
@@ -39,7 +39,7 @@ FINETUNING = (
     *("L", "L+F", "L+R", "L+Z2", "L+Z3", "L+Z2+O", "L+Z3+O", "L+F+R", "L+F+R+Z2", "L+F+R+Z3", "L+F+R+Z3+O"),
     *("QL", "QL+F", "QL+R", "QL+Z2", "QL+F+R", "QL+F+R+Z2"),
 )
-QUICK = frozenset(
+QUICK_ROWS = frozenset(
     {"N", "Z2", "Z3", "Z2+O", "Q", "R", "F", "F+R", "F+R+Z3", "L", "L+F", "L+Z2", "L+F+R", "QL", "QL+F", "QL+F+R"}
 )
 """Rows that a quick run keeps: every switch alone, and some together."""
@@ -329,9 +329,9 @@ REQUEST: OpenSetting[int] = OpenSetting(
 )
 
 
-def as_described(*platforms: str) -> list[Choice[Parts]]:
+def as_described(*platforms: str) -> ChoiceBySetting:
     """Return what is taken of the platforms' servers where they are as the catalog has them."""
-    return [SERVERS[platform].first for platform in platforms if platform in SERVERS]
+    return taken(*(SERVERS[platform].first for platform in platforms if platform in SERVERS))
 
 
 PLATFORM = Column(label="platform")

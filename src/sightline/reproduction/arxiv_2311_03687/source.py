@@ -1,34 +1,25 @@
 """What reproduces arXiv 2311.03687."""
 
 from sightline.reproduction.arxiv_2311_03687 import (
-    finetuning,
+    bursts,
     measured,
-    modules,
-    operators,
-    pretraining,
-    scaling,
-    serving,
-    tables,
+    single_operators,
+    training_findings,
+    training_tables,
 )
-from sightline.reproduction.arxiv_2311_03687 import serving as burst_tables
 from sightline.reproduction.arxiv_2311_03687.settings import SEQUENCE
 from sightline.reproduction.asking import Assumption, Source
 
-_TRAINING = {
-    **pretraining.FINDINGS,
-    **modules.FINDINGS,
-    **scaling.FINDINGS,
-    **finetuning.FINDINGS,
-}
-_TABLES_OF_TRAINING = {**tables.TABLES, **scaling.TABLES, **finetuning.TABLES}
-_TABLES = {**_TABLES_OF_TRAINING, **burst_tables.TABLES, **operators.TABLES}
+_TRAINING = training_findings.FINDINGS
+_TABLES_OF_TRAINING = {**training_tables.TABLES, **training_findings.TABLES}
+_TABLES = {**_TABLES_OF_TRAINING, **bursts.TABLES, **single_operators.TABLES}
 
 SOURCE = Source(
-    findings={**_TRAINING, **serving.FINDINGS, **operators.FINDINGS},
+    findings={**_TRAINING, **bursts.FINDINGS, **single_operators.FINDINGS},
     tables=_TABLES,
     assumptions=(
         Assumption(
-            f"Samples of {SEQUENCE} tokens, bf16 weights, eager attention unless F; batch per GPU 1 unless said.",
+            f"Samples of {SEQUENCE} tokens, bf16 weights, eager attention unless F; batch 1 per GPU unless stated.",
             {*_TRAINING, *_TABLES_OF_TRAINING},
         ),
         Assumption(
@@ -37,15 +28,15 @@ SOURCE = Source(
             {*_TRAINING, *_TABLES_OF_TRAINING},
         ),
         Assumption(
-            "Releases of frameworks and engines are those of November 2023.",
-            {*_TRAINING, *_TABLES_OF_TRAINING, *serving.FINDINGS, *burst_tables.TABLES},
+            "Frameworks and engines are the releases of November 2023.",
+            {*_TRAINING, *_TABLES_OF_TRAINING, *bursts.FINDINGS, *bursts.TABLES},
         ),
         Assumption(
-            "The study's numeric tables were not available: its tables are predicted for its servers, without its "
-            "figures.",
+            "The numeric tables of the study were not available; its tables are predicted for its servers "
+            "without comparison.",
             _TABLES,
         ),
-        *(Assumption(one, serving.FINDINGS) for one in burst_tables.ASSUMPTIONS),
+        *(Assumption(one, bursts.FINDINGS) for one in bursts.ASSUMPTIONS),
     ),
     measured=measured.tables_at_hand,
 )

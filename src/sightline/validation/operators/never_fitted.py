@@ -18,8 +18,7 @@ from sightline.calibration.parts.collective_entries import kinds_at, mean_kinds,
 from sightline.calibration.parts.collectives import CollectiveTable, measured_node, predicted
 from sightline.calibration.parts.elementwise import scalar_between
 from sightline.calibration.parts.grouped import FITTED
-from sightline.calibration.parts.matmul import fit_sustained
-from sightline.calibration.parts.matmul_entries import constants_at
+from sightline.calibration.parts.matmul import constants_at, fit_sustained
 from sightline.calibration.parts.part import between
 from sightline.calibration.parts.serving_attention import measured_families
 from sightline.catalog import entry, names

@@ -1,4 +1,4 @@
-"""``explore``: a study of hardware or technology, built in or of one's own."""
+"""Run a study: a built-in one by its name, or one's own from its file."""
 
 from contextlib import suppress
 from dataclasses import replace
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, cast, get_args
 
 from sightline.errors import InputError, nearest
 from sightline.exploration import BUILT_IN
-from sightline.exploration.answer import StudyAnswer
 from sightline.exploration.base import StudyRequest, Views
+from sightline.exploration.study_answer import StudyAnswer
 from sightline.loading.loader import Overrides, read_overrides
 from sightline.progress import SILENT, Cancelled, Progress, watched
 from sightline.quantities import show

@@ -15,14 +15,13 @@ from numpy.typing import NDArray
 from sightline.errors import InputError
 from sightline.loading import generation_from_mapping
 from sightline.loading.clusters.this_machine import processor
+from sightline.measurement.hardware import EnergyWatch, MemoryWatch, state_bytes
 from sightline.measurement.machine import Machine, import_torch, machine_of, require, wait_for
 from sightline.measurement.models import SEED, build_plain_model, check_checkpoint, preload, quantize
 from sightline.measurement.modules.instrument import instrument, rows_of, without_overhead
 from sightline.measurement.modules.timeline import LOSS, Reader, reader_of
 from sightline.measurement.operators.kernels import chosen
-from sightline.measurement.processes.isolation import Emit, UnsupportedCaseError
-from sightline.measurement.processes.ranks import Ranks, run_ranks
-from sightline.measurement.processes.suite import (
+from sightline.measurement.processes.cases import (
     Case,
     Settings,
     case_of,
@@ -33,7 +32,8 @@ from sightline.measurement.processes.suite import (
     remarks_on_times,
     why_too_large,
 )
-from sightline.measurement.resources import EnergyWatch, MemoryWatch, state_bytes
+from sightline.measurement.processes.isolation import Emit, UnsupportedCaseError
+from sightline.measurement.processes.ranks import Ranks, run_ranks
 from sightline.measurement.timing import Clock, HostClock, Phase, Rule, measure_calls, median_of_runs, spread_of_samples
 from sightline.prediction.generation.batch_profile import predict_generation
 from sightline.profile import BOUNDS, Profile, Row
@@ -91,15 +91,15 @@ def weight_format(scenario: GenerationScenario) -> str:
 def _unsupported(scenario: GenerationScenario) -> Iterator[str]:
     plan, work = scenario.plan, scenario.workload
     if plan.engine.name not in FRAMEWORKS:
-        yield f"plan.framework is '{plan.engine.name}'; generation is measured with: {', '.join(FRAMEWORKS)}"
+        yield f"plan.framework is '{plan.engine.name}'; allowed when measuring: {', '.join(FRAMEWORKS)}"
     for degree in ("tensor_parallel", "pipeline_parallel", "data_parallel", "replicas"):
         if getattr(plan, degree) != 1:
-            yield f"plan.{degree} is {getattr(plan, degree)}; generation is measured on one device: 1"
+            yield f"plan.{degree} is {getattr(plan, degree)}; allowed when measuring generation: 1"
     for word in plan.quantization or ():
         if word not in WEIGHTS:
-            yield f"plan.quantization is '{word}'; generation is measured with: none, {', '.join(WEIGHTS)}"
+            yield f"plan.quantization is '{word}'; allowed when measuring generation: none, {', '.join(WEIGHTS)}"
     if scenario.model.weights not in ("bf16", "fp16", "fp32") and plan.quantization is None:
-        yield f"the model's weights are in {scenario.model.weights}; measured are: none, {', '.join(WEIGHTS)}"
+        yield (f"the model weights are in {scenario.model.weights}; allowed when measuring: none, {', '.join(WEIGHTS)}")
     for name, is_asked in (
         ("workload.continuous", work.continuous),
         ("workload.prefix_tokens", bool(work.prefix_tokens)),
@@ -109,7 +109,7 @@ def _unsupported(scenario: GenerationScenario) -> Iterator[str]:
         ("plan.chunked_prefill", plan.chunked_prefill),
     ):
         if is_asked:
-            yield f"{name} is asked for; a static batch of whole prompts is what is measured"
+            yield f"{name} is set; only a static batch of whole prompts can be measured"
 
 
 class Generation:
@@ -550,7 +550,10 @@ def _differences(scenario: GenerationScenario) -> list[str]:
     if scenario.model.latent is None:
         return []
     return [
-        "transformers expands the latents of all tokens anew for each token; predicted are products with the latents"
+        (
+            "transformers expands the latents of all tokens again for each token; the prediction uses products with "
+            "the latents"
+        )
     ]
 
 

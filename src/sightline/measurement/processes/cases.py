@@ -67,9 +67,7 @@ def nodes_of(count: int | None, rank: int | None, rendezvous: str | None) -> Nod
         return Nodes()
     host, _, port = (rendezvous or "").rpartition(":")
     if not host or not port.isdigit() or not 0 < int(port) < 2**16:
-        raise InputError(
-            f"--rendezvous is {rendezvous or 'missing'}; needed with --nnodes: HOST:PORT, where node 0 can be reached"
-        )
+        raise InputError(f"--rendezvous is {rendezvous or 'missing'}; needed with --nnodes: HOST:PORT of node 0")
     return Nodes(count=count, rank=rank, host=host, port=int(port))
 
 
@@ -138,7 +136,7 @@ def rendezvous_of(nodes: Nodes) -> Iterator[Rendezvous]:
         place = f"{nodes.host}:{nodes.port}"
         if serves:
             raise InputError(
-                f"--rendezvous {place} cannot be listened on, perhaps the port is in use: {_first(error)}"
+                f"cannot listen on --rendezvous {place}; the port may be in use: {_first(error)}"
             ) from error
         raise WorkError(f"the first node at {place} does not answer: {_first(error)}") from error
     rendezvous = Rendezvous(nodes, store)
@@ -472,8 +470,8 @@ def remarks_on_times(
     low_s: float, high_s: float, median_s: float, *, stable: bool = True, what: str = "median"
 ) -> list[str]:
     """Return what to know before a time is believed."""
-    found = [] if stable else ["times had not settled when the warm-up ended"]
+    found = [] if stable else ["step times had not settled after the warm-up"]
     if high_s - low_s > UNSTEADY * median_s:
         share = 50 * (high_s - low_s) / median_s
-        found.append(f"the {what} is uncertain by {share:.0f} %: is the machine busy?")
+        found.append(f"the {what} varies by {share:.0f} %; check whether the machine is busy")
     return found

@@ -198,7 +198,7 @@ def calibrate_training(steps: Sequence[MeasuredStep], source: str) -> Calibratio
     ):
         if len(names) > 1:
             raise InputError(
-                f"--from-run: the runs are of {len(names)} {what}, {', '.join(sorted(names))}; name those of one"
+                f"--from-run: the runs have {len(names)} {what}, {', '.join(sorted(names))}; give runs of one"
             )
     found = learned(shipped_beliefs(), predictor(steps), logarithms(steps), noise_of(steps))
     fitted = believed_constants(first, found)

@@ -15,11 +15,9 @@ from numpy.typing import NDArray
 from sightline.content import fields_of
 from sightline.errors import InputError
 from sightline.exploration.optimize import ROUNDS, TRIED, finer
-from sightline.exploration.own.axes import NO_PLAN, Axis, Reasons, along
-from sightline.exploration.own.grid import Index, Points, Variation, blocks, points_of, put_profile
-from sightline.exploration.own.numbers import TECHNOLOGY
+from sightline.exploration.own.axes import NO_PLAN, TECHNOLOGY, Axis, Reasons, along
+from sightline.exploration.own.grid import Around, Devices, Index, Points, Variation, blocks, points_of, put_profile
 from sightline.exploration.own.reports import MEMORY, NO_LEVEL
-from sightline.exploration.own.technology import Around, Devices
 from sightline.planning.training.best import fields_at
 from sightline.planning.training.candidates import DIMENSIONS, Axes, Choice, layout_of, open_plan, resolved
 from sightline.planning.training.training_search import pieces_of
@@ -109,8 +107,8 @@ def search_points(
         return points
     if count * points.done.size > MOST_PLANS:
         raise InputError(
-            f"search has {count:,} plans for each of {points.done.size:,} points; allowed: {MOST_PLANS:,} in all, "
-            "so search fewer fields, or vary less"
+            f"search has {count:,} plans for each of {points.done.size:,} points; allowed: {MOST_PLANS:,} in "
+            "total (search fewer fields or use fewer values)"
         )
     for index in blocks(varied.axes, max(1, PLANS_PER_BLOCK // max(prod(valid.axes.shape) for _, valid in plans))):
         if progress.cancelled:
@@ -244,7 +242,7 @@ def _where(points: Points, index: Index, name: str, values: NDArray[Any], chosen
     part[chosen] = values[chosen]
 
 
-NONE_HAS_A_PLAN: Final = "no device of the search has a plan"
+NONE_HAS_A_PLAN: Final = "no device of the search has a valid plan"
 Tried = Callable[[Sequence[Axis], Around], Points]
 """Works out all points of the axes that a study has and of those that are searched, which come last."""
 
@@ -282,9 +280,9 @@ def count_without(best: Points, whole: str, tried: Devices, plans: Reasons, reas
     none_can_be = of_all(~tried.possible)
     for sentence, where in tried.reasons:
         here = left & none_can_be & of_all(where)
-        _count(reasons, f"no device of the search can be built, as {TECHNOLOGY}: {sentence}", here)
+        _count(reasons, f"no device of the search can be built: {TECHNOLOGY}: {sentence}", here)
         left = left & ~here
-    _count(reasons, "no device of the search can be built: each exceeds one limit or another", left & none_can_be)
+    _count(reasons, "no device of the search can be built: each exceeds a limit", left & none_can_be)
     _count(reasons, next(iter(plans.counts), NONE_HAS_A_PLAN), left & ~none_can_be)
 
 

@@ -107,7 +107,8 @@ def optimizer_of(plan: Plan, parameters: Sequence["torch.Tensor"], device: str) 
         optimizers: Any = bitsandbytes.optim
         return optimizers.AdamW8bit(parameters, lr=LEARNING_RATE)
     raise UnsupportedCaseError(
-        f"plan.optimizer is '{plan.optimizer}'; measured here: adamw, adamw-fused, adamw-unfused, sgd, sgd-momentum"
+        f"plan.optimizer is '{plan.optimizer}'; allowed when measuring: adamw, adamw-fused, adamw-unfused, sgd, "
+        "sgd-momentum"
     )
 
 
@@ -181,7 +182,7 @@ def own_optimizer(plan: Plan, model: Any, precision: Precision, device: str) -> 
     """Return the optimizer over what is trained, over fp32 copies where the framework keeps them."""
     parameters = [p for p in model.parameters() if p.requires_grad]
     if not parameters:
-        raise UnsupportedCaseError("nothing of this model is trained")
+        raise UnsupportedCaseError("no parameter of this model is trained")
     return MasterWeights(plan, parameters, device) if precision.masters else optimizer_of(plan, parameters, device)
 
 
@@ -189,11 +190,11 @@ Setup = Callable[[Scenario, str, Path | None], Trainer]
 """Builds this rank's trainer of a scenario on a device, with the weights of a checkpoint or random ones."""
 
 WAYS = {
-    "single": "sightline.measurement.training.steps:single",
-    "ddp": "sightline.measurement.training.steps:ddp",
-    "fsdp2": "sightline.measurement.training.steps:fsdp2",
-    "deepspeed": "sightline.measurement.training.deepspeed:deepspeed",
-    "megatron": "sightline.measurement.training.megatron:megatron",
+    "single": "sightline.measurement.training.trainers:single",
+    "ddp": "sightline.measurement.training.trainers:ddp",
+    "fsdp2": "sightline.measurement.training.trainers:fsdp2",
+    "deepspeed": "sightline.measurement.training.engines:deepspeed",
+    "megatron": "sightline.measurement.training.engines:megatron",
 }
 UNMEASURED = {
     "context_parallel": 1,
@@ -231,24 +232,24 @@ def _unsupported(scenario: Scenario, way: str) -> Iterator[str]:
     """What a way of training does not do and the scenario asks for."""
     plan, framework = scenario.plan, scenario.plan.framework
     if scenario.workload.lengths is not None:
-        yield "workload.lengths: measured are samples that all have workload.sequence_length tokens"
+        yield "workload.lengths: only samples of workload.sequence_length tokens can be measured"
     if plan.dtype in LOW_PRECISION:
-        yield f"plan.dtype is {plan.dtype}, which is only predicted; measured: a dtype of 16 or 32 bits"
+        yield f"plan.dtype is {plan.dtype}; allowed when measuring: a dtype of 16 or 32 bits"
     for degree in ("tensor_parallel", "pipeline_parallel"):
         if way != "megatron" and getattr(plan, degree) > 1:
             yield (
-                f"plan.{degree} is {getattr(plan, degree)} with plan.framework {framework.name}; "
-                "measured with it: 1, or with framework megatron"
+                f"plan.{degree} is {getattr(plan, degree)} with plan.framework {framework.name}; allowed when "
+                "measuring: 1, or framework megatron"
             )
     defaults: dict[str, Any] = {"tensor_overlap": framework.overlap.tensor}
     if way != "fsdp2":
         defaults["data_parallel_shard"] = plan.data_parallel
     for name, default in defaults.items():
         if getattr(plan, name) not in (None, default):
-            yield f"plan.{name} is {getattr(plan, name)}; measured with framework {framework.name}: {default}"
+            yield f"plan.{name} is {getattr(plan, name)}; allowed when measuring {framework.name}: {default}"
     for name, plain in UNMEASURED.items():
         if getattr(plan, name) != plain:
-            yield f"plan.{name} is {getattr(plan, name)}; measured with any framework: {plain}"
+            yield f"plan.{name} is {getattr(plan, name)}; allowed when measuring: {plain}"
 
 
 def setup_of(way: str) -> Setup:
@@ -329,7 +330,7 @@ def fsdp2(scenario: Scenario, device: str, weights: Path | None) -> Trainer:
         fully_shard(layer, **options)
     fully_shard(model, **options)
     if not isinstance(model, FSDPModule):
-        raise TypeError("fully_shard left the model as it was")
+        raise TypeError("fully_shard did not change the model")
     optimizer = own_optimizer(plan, model, precision_of(plan), device)
 
     @contextmanager
@@ -356,7 +357,7 @@ def _mesh(plan: Plan, ranks: int) -> tuple[int, ...]:
 
 
 def _remarks(packed: bool, plan: Plan, device: str) -> list[str]:
-    found = ["fully_shard does not split packed weights: every rank keeps them whole"] if packed else []
+    found = ["fully_shard does not shard packed weights; every rank holds all of them"] if packed else []
     if plan.offload and device == "cpu":
         found.append(STAYS)
     return found
@@ -382,5 +383,5 @@ def _layers(model: Any) -> list[Any]:
 
     lists: list[Any] = [m for m in model.modules() if isinstance(m, torch.nn.ModuleList)]
     if not lists:
-        raise UnsupportedCaseError(f"{type(model).__name__} has no list of layers that could be split")
+        raise UnsupportedCaseError(f"{type(model).__name__} has no list of layers to split")
     return max((list(layers) for layers in lists), key=len)

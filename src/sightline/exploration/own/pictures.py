@@ -5,10 +5,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from sightline.exploration.answer import Column, Figure
 from sightline.exploration.own.axes import Axis
 from sightline.exploration.own.findings import BreakEven, Found, change_of, label_of, lines, name_of, sentence_case
 from sightline.exploration.own.reports import BOUND, COST
+from sightline.exploration.study_answer import Column, Figure
 
 _LOGARITHMIC: Final = 4.0
 """Ratio of an axis's ends from which on it is drawn logarithmically."""
@@ -19,8 +19,8 @@ _SHOWN: Final = 2
 _RENT, _GAIN = "more_usd_per_hour", "work_per_usd_gain"
 ABOUT: Final[Mapping[str, Column]] = {
     "elasticity": Column(label="elasticity"),
-    _RENT: Column(label="more rent", unit="USD", per="per hour"),
-    _GAIN: Column(label="gain of work per dollar"),
+    _RENT: Column(label="extra cost", unit="USD", per="per hour"),
+    _GAIN: Column(label="gain in work per dollar"),
 }
 """Columns that only pictures have."""
 
@@ -60,7 +60,7 @@ def _maps(found: Found, axes: Sequence[Axis]) -> Iterator[Figure]:
     x, y = axes[:2]
     yield Figure(
         kind="map",
-        title="What takes most of the time",
+        title="Bottleneck",
         x=x.key,
         y=(y.key, BOUND),
         panel="view" if found.has_views else "",
@@ -86,7 +86,7 @@ def _paying(found: Found, axes: Sequence[Axis]) -> Iterator[Figure]:
     first[line[starts]] = cost[starts]
     yield Figure(
         kind="map",
-        title=f"Work per dollar over that at the least {name_of(x.key)}",
+        title=f"Work per dollar relative to the lowest {name_of(x.key)}",
         x=x.key,
         y=y.key,
         series=_GAIN,
@@ -145,16 +145,16 @@ def _break_even(found: Found, steps: Sequence[BreakEven]) -> Iterator[Figure]:
             continue
         ends = dict.fromkeys((step.low, step.high) for step in shown)
         added = [(high, prices[key] * (high - low)) for low, high in ends if key in prices]
-        named = [(f"may add{f', {step.view} view' if found.has_views else ''}", step) for step in shown]
+        named = [(f"may cost{f', {step.view} view' if found.has_views else ''}", step) for step in shown]
         yield Figure(
             kind="lines",
-            title=f"Rent of a device that the step to each {name_of(key)} may add",
+            title=f"Extra device cost that each step of {name_of(key)} may add",
             x=key,
             y=_RENT,
             series="rent",
             log=frozenset({"x"}) if shown[-1].high / shown[0].high >= _LOGARITHMIC else frozenset(),
             columns={
-                "rent": [*(name for name, _ in named), *("adds at its price" for _ in added)],
+                "rent": [*(name for name, _ in named), *("costs at its price" for _ in added)],
                 key: [*(step.high for step in shown), *(high for high, _ in added)],
                 _RENT: [*(step.usd_per_hour for step in shown), *(usd for _, usd in added)],
             },
@@ -173,7 +173,7 @@ def _tornado(found: Found, elasticities: Mapping[str, Mapping[str, float]]) -> I
         views, numbers, values = zip(*rows, strict=True)
         yield Figure(
             kind="tornado",
-            title=f"What the {label_of(found.study.task, found.headline)} depends on at the base",
+            title=f"Sensitivity of the {label_of(found.study.task, found.headline)} at the base",
             x="number",
             y="elasticity",
             panel="view" if found.has_views else "",

@@ -8,7 +8,7 @@ from math import inf, isnan
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
-from sightline.exploration.answer import Column, Figure, StudyAnswer, columns_of
+from sightline.exploration.study_answer import Column, Figure, StudyAnswer, columns_of
 from sightline.profile.results import stamped
 from sightline.quantities import as_json
 

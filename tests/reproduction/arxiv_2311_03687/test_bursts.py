@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from sightline.loading import load
-from sightline.reproduction.arxiv_2311_03687 import serving
-from sightline.reproduction.arxiv_2311_03687 import serving as burst_tables
+from sightline.reproduction.arxiv_2311_03687 import bursts as burst_tables
+from sightline.reproduction.arxiv_2311_03687 import bursts as serving
 from sightline.reproduction.arxiv_2311_03687.settings import (
     A800,
     DEPLOYMENT,

@@ -1,27 +1,159 @@
-"""Megatron-core's tensor and pipeline parallelism, over its layers written in plain PyTorch (the local specification).
+"""Trainers of frameworks with an engine of their own: DeepSpeed and Megatron-core."""
 
-Gradients of replicas are summed and weights updated by PyTorch. On a processor two of Megatron's calls to CUDA are
-shimmed, so that such runs show that a plan works and not how fast it is.
-"""
-
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from sightline.errors import WorkError
 from sightline.measurement.machine import TORCH_DTYPES, require
-from sightline.measurement.models import SEED, precision_of
+from sightline.measurement.models import SEED, build_model, precision_of
 from sightline.measurement.modules.wrapping import EXPOSED
 from sightline.measurement.processes.isolation import UnsupportedCaseError
 from sightline.measurement.timing import Phase
-from sightline.measurement.training.steps import LARGEST_GRADIENT, Trainer, own_optimizer
+from sightline.measurement.training.trainers import LARGEST_GRADIENT, Trainer, computing, optimizer_of, own_optimizer
+from sightline.prediction.training.offload import STAYS
 from sightline.scenario import Model, Plan, Scenario
 from sightline.scenario.techniques import Recomputation
 
-SHIMMED = (
-    "shimmed, functional only: Megatron's calls to CUDA are answered by the processor, so its times stand for nothing"
-)
+if TYPE_CHECKING:
+    import torch
+
+
+def deepspeed(scenario: Scenario, device: str, weights: Path | None) -> Trainer:
+    """Return one rank's trainer; the group of processes is there already.
+
+    Raises:
+        InputError: DeepSpeed is missing.
+        UnsupportedCaseError: It has no such combination.
+    """
+    require("deepspeed", what="plan.framework deepspeed")
+    engine_of: Any = import_module("deepspeed")
+    import torch.distributed as dist
+
+    plan = scenario.plan
+    if plan.zero_stage == 3 and plan.quantization != "none":
+        raise UnsupportedCaseError("DeepSpeed ZeRO-3 cannot shard weights packed by bitsandbytes")
+    model: Any = build_model(scenario, device, weights)
+    if plan.compile:
+        model.compile()
+    trained = [p for p in model.parameters() if p.requires_grad]
+    engine, optimizer, _, _ = engine_of.initialize(
+        model=model,
+        optimizer=optimizer_of(plan, trained, device),
+        config=configuration(scenario, dist.get_world_size()),
+        dist_init_required=False,
+    )
+
+    def step(batches: Sequence["torch.Tensor"], phase: Phase) -> "torch.Tensor":
+        import torch
+
+        total = torch.zeros((), device=device)
+        for tokens in batches:
+            with computing(plan, device), phase("forward"):
+                loss = engine(input_ids=tokens, labels=tokens).loss
+            with phase("backward"):
+                engine.backward(loss)
+            with phase("optimizer"):
+                # The engine counts micro-batches itself and updates after the last.
+                engine.step()
+            total += loss.detach().float() / len(batches)
+        return total
+
+    return Trainer(
+        model=model,
+        step=step,
+        optimizer=_States(optimizer, 1.0 / dist.get_world_size() if plan.zero_stage == 2 else 1.0),
+        replica=dist.get_rank(),
+        replicas=dist.get_world_size(),
+        remarks=[STAYS] if plan.offload and device == "cpu" else [],
+    )
+
+
+def configuration(scenario: Scenario, ranks: int) -> dict[str, Any]:
+    """Return the engine's configuration file: what of the plan is DeepSpeed's business."""
+    plan = scenario.plan
+    batch = int(plan.sequences)
+    zero: dict[str, Any] = {"stage": int(plan.zero_stage)}
+    if "optimizer" in plan.offload:
+        zero["offload_optimizer"] = {"device": "cpu", "pin_memory": os.environ["SIGHTLINE_DEVICE"] != "cpu"}
+    if "parameters" in plan.offload:
+        zero["offload_param"] = {"device": "cpu", "pin_memory": os.environ["SIGHTLINE_DEVICE"] != "cpu"}
+    return {
+        "train_micro_batch_size_per_gpu": batch,
+        "gradient_accumulation_steps": scenario.workload.global_batch // (batch * ranks),
+        "gradient_clipping": LARGEST_GRADIENT,
+        "zero_optimization": zero,
+        # The optimizer is PyTorch's own: DeepSpeed's compiles code for the machine first.
+        "zero_allow_untested_optimizer": True,
+        "zero_force_ds_cpu_optimizer": False,
+        "bf16": {"enabled": plan.dtype == "bf16"},
+        "fp16": {"enabled": plan.dtype == "fp16"},
+        "steps_per_print": 10**9,
+        "wall_clock_breakdown": False,
+    }
+
+
+class _States:
+    """What DeepSpeed's optimizer keeps: the moments of the one inside, and its own fp32 copies."""
+
+    COPIES = (
+        "single_partition_of_fp32_groups",
+        "fp32_partitioned_groups_flat",
+        "fp32_groups_flat_partition",
+    )
+
+    def __init__(self, optimizer: Any, gradient_share: float) -> None:
+        self.optimizer, self.gradient_share = optimizer, gradient_share
+        """Of the gradients, what a rank keeps once they are reduced; ZeRO-3's parameters are this rank's part
+        already."""
+
+    @property
+    def state(self) -> Mapping[str, Any]:
+        """Moments, and copies that are not the weights themselves."""
+        inner = getattr(self.optimizer, "optimizer", self.optimizer)
+        copies = [t for name in self.COPIES for t in getattr(self.optimizer, name, None) or ()]
+        return {"moments": {str(i): s for i, s in enumerate(inner.state.values())}, "copies": copies}
+
+
+_PROCESSES = Path("/proc")
+
+
+def refuse_stale_locks() -> None:
+    """Raise `WorkError` with the path where PyTorch's folder of extensions has a lock that no process holds."""
+    for lock in stale_locks():
+        raise WorkError(
+            f"a killed build of a PyTorch extension left a lock that would block DeepSpeed; remove '{lock}' and "
+            "try again"
+        )
+
+
+def stale_locks(folder: Path | None = None) -> list[Path]:
+    """Return the locks below PyTorch's folder of extensions that no living process has open."""
+    found = list((folder or _extensions()).glob("**/lock"))
+    held = set(_open_files()) if found else set()
+    return [lock for lock in found if str(lock.resolve()) not in held]
+
+
+def _extensions() -> Path:
+    stated = os.environ.get("TORCH_EXTENSIONS_DIR")
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+    return Path(stated).expanduser() if stated else cache / "torch_extensions"
+
+
+def _open_files() -> Iterator[str]:
+    """The files that this user's processes have open."""
+    for process in _PROCESSES.glob("[0-9]*"):
+        try:
+            for descriptor in (process / "fd").iterdir():
+                yield os.readlink(descriptor)  # noqa: PTH115 - pipes and sockets are no paths
+        except OSError:
+            continue
+
+
+SHIMMED = "shimmed, functional only: Megatron's CUDA calls run on the CPU, so its times are meaningless"
 LEFT_OUT = (
     "add_bias_linear",
     "gradient_accumulation_fusion",
@@ -35,7 +167,7 @@ RECOMPUTATION: Mapping[str, Mapping[str, Any]] = {
     "full": {"recompute_granularity": "full", "recompute_method": "uniform", "recompute_num_layers": 1},
     "selective": {"recompute_granularity": "selective"},
 }
-LOCAL = "Megatron's local layers have the eager attention alone, and PyTorch updates their weights"
+LOCAL = "Megatron's local layers support only eager attention, and PyTorch updates their weights"
 
 
 def megatron(scenario: Scenario, device: str, weights: Path | None) -> Trainer:
@@ -77,20 +209,26 @@ def _refuse(scenario: Scenario, weights: Path | None) -> None:
     plan, model = scenario.plan, scenario.model
     llama = (model.norm, model.positions, model.gated) == ("rmsnorm", "rotary", True)
     for wrong, sentence in (
-        (weights is not None, "--weights: Megatron-core is measured with random weights"),
+        (weights is not None, "--weights: not supported with Megatron-core, which uses random weights"),
         (
             not llama or model.layer_kinds or model.qk_norm,
-            f"{model.name}: Megatron-core is measured with models like Llama",
+            f"{model.name}: only Llama-like models can be measured with Megatron-core",
         ),
-        (plan.adapter is not None or plan.quantization != "none", "Megatron-core has no adapters and packed weights"),
-        (bool(plan.offload), "plan.offload: Megatron-core is measured without"),
-        (plan.zero_stage > 1, f"plan.zero_stage is {plan.zero_stage}; Megatron-core has 0 and 1"),
-        (plan.virtual_stages > 1, "plan.virtual_stages: Megatron-core is measured with 1"),
+        (
+            plan.adapter is not None or plan.quantization != "none",
+            "Megatron-core does not support adapters and packed weights",
+        ),
+        (bool(plan.offload), "plan.offload: not supported when measuring Megatron-core"),
+        (plan.zero_stage > 1, f"plan.zero_stage is {plan.zero_stage}; allowed with Megatron-core: 0, 1"),
+        (plan.virtual_stages > 1, "plan.virtual_stages: allowed when measuring Megatron-core: 1"),
         (
             isinstance(plan.recompute, Recomputation),
-            f"plan.recompute is {plan.recompute}; Megatron-core is measured with none, selective, full",
+            f"plan.recompute is {plan.recompute}; allowed when measuring Megatron-core: none, selective, full",
         ),
-        (model.tied_embeddings and plan.pipeline_parallel > 1, "tied embeddings are measured in one pipeline stage"),
+        (
+            model.tied_embeddings and plan.pipeline_parallel > 1,
+            "tied embeddings can be measured only with one pipeline stage",
+        ),
     ):
         if wrong:
             raise UnsupportedCaseError(sentence)
