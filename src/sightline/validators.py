@@ -224,7 +224,11 @@ def description_of(description: type[T], values: Mapping[str, Any], **others: An
 def as_stated(description: Any) -> dict[str, Any]:
     """Return the values of a description by key, tuples as lists and descriptions within it by key too."""
     cls: Any = type(description)
-    return {name: _as_stated(getattr(description, field)) for name, (field, _) in declared(cls).items()}
+    values = {name: getattr(description, field) for name, (field, _) in declared(cls).items()}
+    return {name: value if type(value) in _PLAIN else _as_stated(value) for name, value in values.items()}
+
+
+_PLAIN = frozenset((type(None), int, float, str, bool))
 
 
 def unusual(description: Any) -> dict[str, Any]:
@@ -241,7 +245,7 @@ def unusual(description: Any) -> dict[str, Any]:
 
 
 def _as_stated(value: Any) -> Any:
-    if value is None or type(value) in (int, float, str, bool):
+    if type(value) in _PLAIN:
         return value
     if isinstance(value, tuple):
         return [_as_stated(item) for item in value]

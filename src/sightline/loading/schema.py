@@ -18,7 +18,7 @@ from sightline.loading.models.family import MODEL
 from sightline.loading.operations import OPERATORS
 from sightline.loading.parts import MEASURED, SCENARIO
 from sightline.loading.plans import POOL, TASKS
-from sightline.scenario import Cluster, Generate, GenerationPlan, Plan, Pretrain, Serve
+from sightline.scenario import Cluster, Generate, GenerationPlan, Model, Plan, Pretrain, Serve
 from sightline.validators import (
     Keys,
     Kind,
@@ -62,7 +62,7 @@ def schema() -> Schema:
     hardware = {part.key: _or_name(_object(_properties(part.keys, _texts(part.description)))) for part in _PARTS}
     cluster = {**_described(Cluster), **hardware}
     scenario = _properties(SCENARIO) | {
-        "model": _or_name({"type": "object", "properties": _properties(MODEL)}),
+        "model": _or_name({"type": "object", "properties": _properties(MODEL, _texts(Model))}),
         "cluster": _or_name(_object(cluster)),
         "workload": _object(workload),
         "plan": _object(plan),

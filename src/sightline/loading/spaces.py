@@ -26,7 +26,7 @@ from sightline.loading.serving import serving_from_mapping
 from sightline.loading.sources import Document, read_source
 from sightline.loading.training import scenario_from_mapping
 from sightline.quantities import show
-from sightline.scenario import GenerationPlan, GenerationScenario, Scenario, ServingScenario
+from sightline.scenario import GenerationPlan, Scenario
 from sightline.scenario.generation import SERVING_ONLY
 from sightline.scenario.space import GENERATION_FIELDS, POOL_FIELDS, TRAINING_FIELDS, Space
 from sightline.scenario.training import AT_MOST
@@ -47,43 +47,31 @@ def _pool_field(name: str) -> str | None:
     return own if whole == "disaggregate" and pool in POOLS and field in POOL_FIELDS else None
 
 
-def generation_space(
-    mapping: Mapping[str, Any], restricted: Mapping[str, Sequence[Any]], options: Mapping[str, Any], folder: Any
-) -> Space[GenerationScenario]:
-    """Return the space of a mapping, whose ``restricted`` keys were taken out.
+def _engine_space(
+    mapping: Mapping[str, Any],
+    restricted: Mapping[str, Sequence[Any]],
+    options: Mapping[str, Any],
+    folder: Any,
+    *,
+    serves: bool,
+) -> Space[Any]:
+    """The space of a mapping of generation, or of serving, where prefill stays with decode.
 
-    Raises:
-        InputError: every mistake in it.
-    """
-    complaints = Complaints()
-    work = mapping.get("workload") or {}
-    plan, values = _plan_and_values(mapping, restricted, complaints)
-    if "batch" in values:
-        work = {**work, "batch": (values["batch"] or (1,))[0]}
-    whole = {**mapping, "workload": work, "plan": plan}
-    scenario = complaints.note(generation_from_mapping, whole, folder, frozenset(values))
-    if complaints.problems or scenario is None:
-        raise InputError(complaints.problems)
-    return Space(scenario=scenario, values=values, options=options)
-
-
-def serving_space(
-    mapping: Mapping[str, Any], restricted: Mapping[str, Sequence[Any]], options: Mapping[str, Any], folder: Any
-) -> Space[ServingScenario]:
-    """Return the same of ``task: serve``, where prefill stays with decode.
-
-    Raises:
-        InputError: every mistake in it.
+    The ``restricted`` keys were taken out of the mapping. Raise `InputError` with every mistake in it.
     """
     complaints = Complaints()
     plan, values = _plan_and_values(mapping, restricted, complaints)
-    if True in (values.get("disaggregate") or ()):
-        complaints.add("plan.disaggregate is set; a search of serving plans requires it to be left out")
-    values |= {"disaggregate": (False,)} if "disaggregate" in values else {}
     whole = {**mapping, "plan": plan}
-    scenario = complaints.note(serving_from_mapping, whole, folder, frozenset(values))
-    if complaints.problems or scenario is None:
-        raise InputError(complaints.problems)
+    if serves:
+        if True in (values.get("disaggregate") or ()):
+            complaints.add("plan.disaggregate is set; a search of serving plans requires it to be left out")
+        values |= {"disaggregate": (False,)} if "disaggregate" in values else {}
+    elif "batch" in values:
+        whole["workload"] = {**mapping["workload"], "batch": (values["batch"] or (1,))[0]}
+    scenario: Any = complaints.note(
+        serving_from_mapping if serves else generation_from_mapping, whole, folder, frozenset(values)
+    )
+    complaints.raise_any()
     return Space(scenario=scenario, values=values, options=options)
 
 
@@ -209,10 +197,8 @@ def spaces_of(mapping: Mapping[str, Any], folder: Any = None) -> list[Space[Any]
     for _, variant in swept(fixed, outside):
         options = {key: value_at(variant, key) for key in keys}
         try:
-            if task == "generate":
-                spaces.append(generation_space(variant, inside, options, folder))
-            elif task == "serve":
-                spaces.append(serving_space(variant, inside, options, folder))
+            if task in ("generate", "serve"):
+                spaces.append(_engine_space(variant, inside, options, folder, serves=task == "serve"))
             elif task in OTHER_TASKS:
                 spaces.append(Space(scenario=read_scenario(variant, folder), values=_listed(inside), options=options))
             else:

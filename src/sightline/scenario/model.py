@@ -1,8 +1,9 @@
 """What is trained or served: a transformer's architecture, as its ``config.json`` gives it."""
 
-from typing import Literal
+from typing import Annotated, Any, Literal
 
 from sightline.content import description
+from sightline.quantities import COUNT
 from sightline.scenario.blocks import (
     MIXER_WORDS,
     SOFTMAX,
@@ -17,12 +18,20 @@ from sightline.scenario.blocks import (
     StateSpace,
     mlp_parameters,
 )
+from sightline.scenario.precision import CHECKPOINT_FORMATS
+from sightline.validators import Key, anything, choice, flag, fraction, quantity, text, whole
 
 Norm = Literal["layernorm", "rmsnorm"]
 Activation = Literal["gelu", "relu", "relu2", "swiglu", "geglu"]
 Positions = Literal["learned", "rotary", "alibi"]
 WeightPart = Literal["attention", "dense", "experts", "shared", "head"]
 """Weights that checkpoints quantize separately: mixers, dense MLPs, routed experts, shared experts, the head."""
+_WIDTH, _HEADS = whole(1, 10**8), whole(1, 10**6)
+
+
+def _sentences(value: Any) -> tuple[str, ...]:
+    """A list of texts, or one."""
+    return tuple(text(item) for item in (value if isinstance(value, list | tuple) else [value]))
 
 
 @description
@@ -32,22 +41,22 @@ class Model:
     ``name`` is for people; every other field is a figure of the architecture. Widths are in elements.
     """
 
-    name: str
-    hidden_size: int
-    layers: int
-    heads: int
-    kv_heads: int
+    name: Annotated[str, text]
+    hidden_size: Annotated[int, _WIDTH]
+    layers: Annotated[int, Key(_HEADS, "num_hidden_layers")]
+    heads: Annotated[int, Key(_HEADS, "num_attention_heads")]
+    kv_heads: Annotated[int, Key(_HEADS, "num_key_value_heads")]
     """Key/value heads: ``heads`` is multi-head, 1 is multi-query, between is grouped-query attention."""
-    head_dim: int
-    intermediate_size: int
+    head_dim: Annotated[int, _HEADS]
+    intermediate_size: Annotated[int, _WIDTH]
     """Width of the MLP between its two projections (of each of the two input projections for swiglu)."""
-    vocab_size: int
+    vocab_size: Annotated[int, _WIDTH]
     norm: Norm = "rmsnorm"
-    activation: Activation = "swiglu"
+    activation: Annotated[Activation, Key(text, "hidden_act")] = "swiglu"
     positions: Positions = "rotary"
-    max_positions: int = 2048
+    max_positions: Annotated[int, Key(whole(), "max_position_embeddings")] = 2048
     """Longest sequence the model was trained for (rows of the position table when ``positions`` is learned)."""
-    tied_embeddings: bool = False
+    tied_embeddings: Annotated[bool, Key(flag, "tie_word_embeddings")] = False
     """The head uses the embedding's weights."""
     attention_bias: bool = False
     """Bias on the query, key and value projections."""
@@ -57,13 +66,13 @@ class Model:
     norm_bias: bool = False
     embedding_norm: bool = False
     """A norm directly after the embedding, as in BLOOM."""
-    position_offset: int = 0
+    position_offset: Annotated[int, whole(0)] = 0
     """Extra unused rows of a learned position table (OPT keeps 2)."""
-    dropout: float = 0.0
+    dropout: Annotated[float, fraction] = 0.0
     """Probability of the residual, embedding and attention dropouts; 0 means there are no dropout operators."""
     layer_kinds: tuple[LayerKind, ...] = ()
     """What the layers are made of; empty means that all are full attention with a dense MLP."""
-    value_head_dim: int | None = None
+    value_head_dim: Annotated[int | None, _HEADS] = None
     """Width of a value head where it is not ``head_dim`` (MiMo)."""
     experts: Experts | None = None
     latent: LatentAttention | None = None
@@ -83,27 +92,27 @@ class Model:
     """Engines keep the experts' router in fp32 and multiply in it: vLLM, SGLang and TensorRT-LLM that of MiniMax M2."""
     parallel_block: bool = False
     """Attention and MLP read the same input and are added together (GPT-J, Falcon)."""
-    layer_norms: int = 2
+    layer_norms: Annotated[int, whole(1, 8)] = 2
     """Hidden-wide norms of a layer with mixer and MLP; a layer of one of them has half."""
-    residual_streams: int = 1
+    residual_streams: Annotated[int, whole(1, 64)] = 1
     """Copies of the residual stream mixed around every block (hyper-connections, DeepSeek V4)."""
-    score_cap: float = 0.0
+    score_cap: Annotated[float, quantity(COUNT, zero=True)] = 0.0
     """Attention scores are kept within this by a tanh (Gemma 2); 0 leaves them alone."""
-    logit_cap: float = 0.0
+    logit_cap: Annotated[float, quantity(COUNT, zero=True)] = 0.0
     """The same of the logits."""
-    prediction_layers: int = 0
+    prediction_layers: Annotated[int, whole(0, 10**6)] = 0
     """Layers for multi-token prediction. They are not among ``layers`` nor in ``parameters``, as model cards count."""
     rope_theta: float | None = None
     """Base of rotary positions, which launches state and no prediction depends on; None where it is unknown."""
     norm_eps: float | None = None
     """Epsilon of the norms, likewise."""
-    weights: str = "bf16"
+    weights: Annotated[str, choice(*CHECKPOINT_FORMATS)] = "bf16"
     """Format of the published checkpoint's linear weights (most of them)."""
-    weight_exceptions: tuple[tuple[WeightPart, str], ...] = ()
+    weight_exceptions: Annotated[tuple[tuple[WeightPart, str], ...], anything] = ()
     """Parts that the checkpoint keeps in another format."""
-    kv_cache: str | None = None
+    kv_cache: Annotated[str | None, choice("bf16", "fp8", "int8")] = None
     """Format of the key/value cache that the checkpoint asks for; None leaves it to the engine."""
-    assumed: tuple[str, ...] = ()
+    assumed: Annotated[tuple[str, ...], _sentences] = ()
     """What was derived because the config does not say it in a known form, a sentence each; empty for known families.
     Predictions of such a model are less certain."""
 

@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -15,7 +15,6 @@ from sightline.loading.checks import Complaints, require
 from sightline.loading.models.family import Family, families, family_of, spellings
 from sightline.loading.models.figures import derived_family, figures_of, flat, settled, unread_keys
 from sightline.loading.models.layers import (
-    BLOCKS,
     block_problems,
     blocks_of,
     layer_kinds,
@@ -30,6 +29,7 @@ from sightline.loading.sources import files_allowed, read_json, read_text, state
 from sightline.quantities import show
 from sightline.scenario import Model
 from sightline.scenario.model import WeightPart
+from sightline.validators import declared
 
 _SPELLINGS: Final[Mapping[str, tuple[str, ...]]] = {
     "rope_theta": ("rope_theta", "rotary_emb_base", "rotary_base"),
@@ -200,13 +200,8 @@ _ALWAYS_NEEDED = ("hidden_size", "num_hidden_layers", "num_attention_heads", "vo
 """Figures that the config of every family must state."""
 
 FIELD_KEYS: Mapping[str, str] = {
-    **{f.name: f.name for f in fields(Model) if f.name not in (*BLOCKS, *_SETTLED)},
-    "layers": "num_hidden_layers",
-    "heads": "num_attention_heads",
-    "kv_heads": "num_key_value_heads",
-    "activation": "hidden_act",
-    "max_positions": "max_position_embeddings",
-    "tied_embeddings": "tie_word_embeddings",
+    **{name: name for name in _SPELLINGS},
+    **{field: key for key, (field, _) in declared(Model).items() if field not in _SETTLED},
 }
 """Our key of a config for each field of `Model` that is one figure or word."""
 

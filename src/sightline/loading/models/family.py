@@ -10,8 +10,8 @@ from sightline.catalog.yaml12 import parse
 from sightline.content import record
 from sightline.loading.checks import each
 from sightline.quantities import COUNT
-from sightline.scenario.precision import CHECKPOINT_FORMATS
-from sightline.validators import Keys, anything, choice, flag, fraction, list_of, quantity, text, whole
+from sightline.scenario import Model
+from sightline.validators import Keys, anything, flag, keys_of, list_of, quantity, whole
 
 OWN_FAMILY = "transformer"
 """Ours: every feature stated, so that any `sightline.scenario.Model` can be written down."""
@@ -135,40 +135,14 @@ def pattern(value: Any) -> Any:
     return list_of(*spellings().single_blocks)(list(value) if isinstance(value, str) else value)
 
 
-def sentences(value: Any) -> Any:
-    """A list of texts."""
-    return tuple(text(item) for item in (value if isinstance(value, list | tuple) else [value]))
-
-
 _WIDTH, _HEADS, _NUMBER = whole(1, 10**8), whole(1, 10**6), whole(0, 10**6)
 
 DENSE: Keys = {
-    "name": text,
-    "hidden_size": _WIDTH,
-    **each(_HEADS, "num_hidden_layers num_attention_heads num_key_value_heads head_dim value_head_dim"),
-    "intermediate_size": _WIDTH,
+    **keys_of(Model),
     "expansion_ratio": quantity(COUNT),
-    "vocab_size": _WIDTH,
-    "max_position_embeddings": whole(),
-    "hidden_act": text,
-    **each(flag, "tie_word_embeddings attention_bias output_bias mlp_bias norm_bias embedding_norm"),
-    "norm": choice("layernorm", "rmsnorm"),
-    "positions": choice("learned", "rotary", "alibi"),
-    "position_offset": whole(0),
-    **each(flag, "enable_bias no_bias multi_query new_decoder_architecture alibi"),
-    "dropout": fraction,
+    **each(flag, "enable_bias no_bias multi_query new_decoder_architecture alibi use_sliding_window"),
     "sliding_window": whole(0),
-    "use_sliding_window": flag,
     "max_window_layers": _NUMBER,
-    **each(flag, "attention_gate qk_norm wide_qk_norm fp32_router parallel_block"),
-    "layer_norms": whole(1, 8),
-    "residual_streams": whole(1, 64),
-    "prediction_layers": _NUMBER,
-    **each(quantity(COUNT, zero=True), "score_cap logit_cap"),
-    "weights": choice(*CHECKPOINT_FORMATS),
-    "kv_cache": choice("bf16", "fp8", "int8"),
-    "weight_exceptions": anything,
-    "assumed": sentences,
 }
 """The keys of every transformer."""
 
