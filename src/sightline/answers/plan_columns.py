@@ -74,7 +74,7 @@ def choices(answer: PlanAnswer) -> list[Column]:
     for key, heading in HEADINGS.items():
         values = [said.get(key) for said in stated]
         cells = tuple(map(units.word, values))
-        is_number = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+        is_number = all(map(units.is_number, values))
         found.append(Column(key=key, heading=heading, cells=cells, is_number=is_number))
     telling = {column.key: column for column in found if len(set(column.cells)) > 1}
     weights, adapters = telling.get("quantization"), telling.get("adapter")

@@ -1,5 +1,6 @@
 """Stored runs: what a list says of each, and one in full - its figures, the machine, and its prediction."""
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -178,17 +179,16 @@ def run_outline(run: Run, store: Store, *, since: str = "", links: Sequence[out.
     """
     profile = profile_of_run(run, store.rows(run))
     about = [*_how(run, store.samples(run).height), *_machine(run.environment)]
-    full = profile_outline(profile) if profile is not None else None
-    result: Sequence[out.Part] = full.parts if full is not None else list(_results(run))
+    full = out.Outline(parts=list(_results(run))) if profile is None else profile_outline(profile)
     failed = [] if run.status in _WELL else run.output.rstrip().splitlines()[-_PRINTED:]
-    short = _short(run, store)
+    short = short_id(run.id, store.storage.folders())
     return out.Outline(
         title=run.name,
-        about=[_status_line(run, since), *(full.about if full is not None else ())],
-        said=[*_ended(run), *(full.said if full is not None else ())],
+        about=[_status_line(run, since), *full.about],
+        said=[*_ended(run), *full.said],
         parts=[
             out.Links(links=links),
-            *result,
+            *full.parts,
             out.Lines(lines=about),
             out.Lines(lines=[f"warning: {one}" for one in _warnings(run)], kind=out.PERHAPS),
             out.Lines(title="End of its output" if failed else "", lines=failed),
@@ -234,15 +234,11 @@ def _results(run: Run) -> Iterator[out.Part]:
         return
     for task in TASKS:
         found = [(metric, figure_of(run.result, key)) for key, metric in task.figures.items()]
-        known = [(metric.label, shown(value, metric.unit)) for metric, value in found if _is_number(value)]
+        known = [(metric.label, shown(value, metric.unit)) for metric, value in found if units.is_number(value)]
         if known:
             yield out.Rows.of_pairs(known)
             return
     yield _flat("Result", run.result)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float)
 
 
 def stored_outline(run: Run) -> out.Outline:
@@ -313,8 +309,6 @@ def profile_of_run(run: Run, rows: "polars.DataFrame") -> Profile | None:
 
 def took_s(run: Run) -> float | None:
     """Return the seconds from a run's begin to its end; None while it runs."""
-    from datetime import datetime
-
     try:
         return (datetime.fromisoformat(run.ended) - datetime.fromisoformat(run.created)).total_seconds()
     except ValueError:
@@ -323,7 +317,7 @@ def took_s(run: Run) -> float | None:
 
 def _how(run: Run, samples: int) -> Iterator[str]:
     """How it was measured, in a line or two."""
-    said = [f"{metric_of(key).label} {_word(metric_of(key).unit, value)}" for key, value in _measurement(run).items()]
+    said = [f"{metric_of(key).label} {shown(value, metric_of(key).unit)}" for key, value in _measurement(run).items()]
     if samples:
         said.append(f"samples {samples:,}")
     if said:
@@ -337,12 +331,6 @@ def _measurement(run: Run) -> Mapping[str, Any]:
         found["p10 to p90"] = " to ".join(units.seconds(float(spread[end])) for end in ("p10", "p90"))
     found = flatten(found)
     return {key: value for key, value in found.items() if isinstance(value, str | int | float) and value != ""}
-
-
-def _word(unit: str, value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return shown(value, unit)
 
 
 def _machine(environment: Mapping[str, Any]) -> Iterator[str]:
@@ -366,10 +354,7 @@ def _machine(environment: Mapping[str, Any]) -> Iterator[str]:
 
 def _devices(gpus: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Each kind of device with its count, memory and driver."""
-    kinds: dict[tuple[Any, ...], int] = {}
-    for gpu in gpus:
-        kind = tuple(gpu.get(key) for key in ("name", "memory_bytes", "driver"))
-        kinds[kind] = kinds.get(kind, 0) + 1
+    kinds = Counter(tuple(gpu.get(key) for key in ("name", "memory_bytes", "driver")) for gpu in gpus)
     for (name, size, driver), count in kinds.items():
         held = f" ({units.gib(float(size))})" if size else ""
         yield f"{count} x {name}{held}" + (f", driver {driver}" if driver else "")
@@ -399,10 +384,6 @@ def _task_measured(run: Run) -> Task | None:
     """The task whose main time a run measured."""
     task = task_of(str((run.scenario.get("workload") or {}).get("task")))
     return task if run.status == "ok" and task is not None and figure_of(run.result, task.whole) is not None else None
-
-
-def _short(run: Run, store: Store) -> str:
-    return short_id(run.id, store.storage.folders())
 
 
 def against_prediction(run: Run, store: Store) -> str:

@@ -111,7 +111,7 @@ def _of_key(key: str, keys: Sequence[str], values: Sequence[Any]) -> Column:
     return Column(
         heading=(last if alone else key.replace(".", " ")).replace("_", " "),
         cells=list(map(units.word, values)),
-        is_number=all(isinstance(value, int | float) and not isinstance(value, bool) for value in values),
+        is_number=all(map(units.is_number, values)),
     )
 
 

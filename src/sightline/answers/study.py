@@ -128,7 +128,7 @@ def _money(usd: float) -> str:
 def numeric(values: Iterable[Any]) -> bool:
     """Return whether all values that are there are numbers."""
     there = [value for value in values if value is not None]
-    return bool(there) and all(isinstance(one, int | float) and not isinstance(one, bool) for one in there)
+    return bool(there) and all(map(units.is_number, there))
 
 
 _COUNTS = ("tokens", "parameters", "requests", "tokens/s", "requests/s")

@@ -61,15 +61,6 @@ def figures(profile: Profile, keys: Iterable[str]) -> list[tuple[str, str]]:
     return [(metrics[key].label, figure(profile, key)) for key in keys if profile.figure(key) is not None]
 
 
-def verdicts(profile: Profile) -> list[tuple[str, str]]:
-    """Return what bounds the time, and whether memory is enough or what the answer rests on."""
-    if profile.memory_bytes:
-        return [("bottleneck", str(profile.bottleneck or NOTHING)), ("memory", fit_sentence(profile))]
-    if how := profile.measurement:
-        return [("made by", str(how["implementation"])), ("evidence", f"{how['repeats']} repeats")]
-    return [("bound by", str(profile.bottleneck)), ("evidence", str(profile.evidence))]
-
-
 def bound_by(profile: Profile) -> str:
     """Return what bounds the time; of a load in words that nobody takes for the size of the memory."""
     if profile.task.name != "serving" or profile.bottleneck is None:
@@ -161,20 +152,16 @@ def _cell(profile: Profile, key: str) -> str:
         case "evidence" if profile.memory_bytes:
             return str(profile.evidence.get("framework", NOTHING)) if profile.source == "predicted" else NOTHING
         case "bottleneck" | "evidence":
-            return verdicts(profile)[key == "evidence"][1]
+            how = {} if profile.memory_bytes else profile.measurement
+            words = {"bottleneck": how["implementation"], "evidence": f"{how['repeats']} repeats"} if how else {}
+            return str(words.get(key) or getattr(profile, key) or NOTHING)
         case _:
             return _without_unit(figure(profile, key), profile.task.declared(key).unit)
 
 
 def _without_unit(shown: str, unit: str) -> str:
     """A figure without what its heading says already: 709 T in a column of FLOP/s."""
-    return (
-        shown.removesuffix(unit)
-        if unit in ("FLOP/s", "B/s")
-        else shown.removesuffix("/s")
-        if unit == "requests/s"
-        else shown
-    )
+    return shown.removesuffix({"FLOP/s": "FLOP/s", "B/s": "B/s", "requests/s": "/s"}.get(unit, ""))
 
 
 def spread(profile: Profile) -> str:
@@ -340,15 +327,11 @@ def _counterpart(key: str, predicted: Mapping[str, Any]) -> Any:
 
 
 def _stated(value: Any) -> str:
-    return units.digits(float(value), 4) if _is_plain_number(value) else str(value).lower()
+    return units.digits(float(value), 4) if units.is_number(value) else str(value).lower()
 
 
 def _against(value: Any, prediction: Any) -> str:
     """A prediction next to what was measured: the difference of numbers, else the prediction."""
-    if _is_plain_number(value) and _is_plain_number(prediction) and value:
+    if units.is_number(value) and units.is_number(prediction) and value:
         return percent(float(prediction) / float(value) - 1, 1, signed=True)
     return _stated(prediction)
-
-
-def _is_plain_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -100,8 +100,13 @@ FORMATS: Mapping[str, Callable[[float], str]] = {
 
 
 def shown(value: Any, unit: str) -> str:
-    """Return a value in a base unit as people read it; words stay as they are."""
-    return value if isinstance(value, str) else FORMATS.get(unit, digits)(float(value))
+    """Return a value in a base unit as people read it; words stay as they are, a dash stands for nothing."""
+    return FORMATS.get(unit, digits)(float(value)) if is_number(value) else word(value)
+
+
+def is_number(value: Any) -> bool:
+    """Return whether a value is a plain number; yes and no are none."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def word(value: Any) -> str:
