@@ -305,10 +305,12 @@ _MOST_NAMES = 5
 
 def _foreign(read: Source) -> str:
     """Return the sentence for a table or list of which no column is a key of a scenario; empty for all others."""
+    if read.single:
+        return ""
     mappings = (question_of(one.mapping) for one in read.documents)
     keys = list(dict.fromkeys(str(key) for one in mappings if isinstance(one, Mapping) for key in one))
     known = {key: None for part in _homes().values() for key in sorted(part)}
-    if read.single or not keys or not known.keys().isdisjoint(keys):
+    if not keys or not known.keys().isdisjoint(keys):
         return ""
     rest = len(keys) - _MOST_NAMES
     names = ", ".join(keys[:_MOST_NAMES]) + (f" and {rest:,} more" if rest > 0 else "")
