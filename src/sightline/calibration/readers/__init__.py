@@ -1,6 +1,6 @@
 """One reader per format of measured tables: a file becomes rows of samples in one vocabulary and in SI units."""
 
-from sightline.calibration.readers import kernel_tables, simulators
+from sightline.calibration.readers import simulators, tables_of_kernels
 from sightline.calibration.readers.raw_table import FORMATS, Format, RawTable
 from sightline.errors import InputError
 

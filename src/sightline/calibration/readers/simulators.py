@@ -31,7 +31,7 @@ _ELEMENT_BYTES = {"half": 2.0, "bfloat16": 2.0, "float16": 2.0, "int8": 1.0}
 _SUMS = ("all_reduce", "reduce_scatter")
 
 
-@reads("AIConfigurator gemm", "gemm_dtype m n k latency", "gemm")
+@reads("AIConfigurator gemm", "gemm_dtype m n k latency", "matmul")
 def gemm(table: RawTable) -> pl.DataFrame:
     """Gemm tables: one product with cold operands."""
     return table.samples(
@@ -42,7 +42,7 @@ def gemm(table: RawTable) -> pl.DataFrame:
 
 
 @reads(
-    "AIConfigurator context_or_generation",
+    "AIConfigurator attention",
     "batch_size isl num_heads num_key_value_heads head_dim step latency",
     *PHASES[:2],
 )
@@ -97,7 +97,7 @@ def collectives(table: RawTable) -> pl.DataFrame:
 @reads(
     "Vidur or Frontier mlp",
     "time_stats.mlp_up_proj.median n_embd n_expanded_embd num_tokens num_tensor_parallel_workers",
-    "vidur_matmul",
+    "matmul",
     repeats=True,
 )
 def vidur_matmul(table: RawTable) -> pl.DataFrame:
@@ -126,7 +126,7 @@ def vidur_matmul(table: RawTable) -> pl.DataFrame:
 @reads(
     "Vidur or Frontier mlp",
     "time_stats.input_layernorm.median n_embd n_expanded_embd num_tokens n_head n_kv_head",
-    "vidur_elementwise",
+    "elementwise",
 )
 def vidur_elementwise(table: RawTable) -> pl.DataFrame:
     """VLLM's kernels of 2023 other than the linear layers."""
@@ -156,7 +156,7 @@ def _sizes(table: RawTable) -> tuple[pl.Series, ...]:
 
 
 @reads(
-    "Vidur or Frontier vidur_attention",
+    "Vidur or Frontier attention",
     "time_stats.attn_prefill.median n_q_head n_kv_head prefill_chunk_size kv_cache_size",
     *PHASES[:2],
 )
@@ -206,7 +206,7 @@ _SPARSE = "dsa_"
 _SPARSE_KERNEL = re.compile(r"dsa_(decode|prefill)_.*_(logits|attn)-")
 
 
-@reads("InferSim gemm", "m n k latency_us", "infersim_matmul")
+@reads("InferSim gemm", "m n k latency_us", "matmul")
 def infersim_matmul(table: RawTable) -> pl.DataFrame:
     """Gemm tables: DeepGEMM's products with fp8 blocks, unless a ``dtype`` column says otherwise."""
     return table.samples(
@@ -366,9 +366,9 @@ _LAYERS = "layer_name input kv_cache tp_size latency(ns)"
 _RANKS = re.compile(r"_tp(\d+)(?:_|$)")
 
 
-@reads("LLMServingSim dense", _DENSE, "layers_matmul", repeats=True)
-@reads("LLMServingSim per sequence", _SEQUENCES, "layers_matmul", repeats=True)
-@reads("LLMServingSim layers", _LAYERS, "layers_matmul", repeats=True)
+@reads("LLMServingSim dense", _DENSE, "matmul", repeats=True)
+@reads("LLMServingSim per sequence", _SEQUENCES, "matmul", repeats=True)
+@reads("LLMServingSim layers", _LAYERS, "matmul", repeats=True)
 def layers_matmul(table: RawTable) -> pl.DataFrame:
     """The linear layers that a table names; those of the first version are Transformers'."""
     layers = _layers(table)
@@ -382,8 +382,8 @@ def layers_matmul(table: RawTable) -> pl.DataFrame:
     )
 
 
-@reads("LLMServingSim dense", _DENSE, "layers_elementwise")
-@reads("LLMServingSim per sequence", _SEQUENCES, "layers_elementwise")
+@reads("LLMServingSim dense", _DENSE, "elementwise")
+@reads("LLMServingSim per sequence", _SEQUENCES, "elementwise")
 def layers_elementwise(table: RawTable) -> pl.DataFrame:
     """The same tables' other kernels; norms add the residual in place, the embedding of equal tokens is left out."""
     layers, model = _layers(table), _model(table)
@@ -401,7 +401,7 @@ def layers_elementwise(table: RawTable) -> pl.DataFrame:
     )
 
 
-@reads("LLMServingSim layers", _LAYERS, "layers_elementwise")
+@reads("LLMServingSim layers", _LAYERS, "elementwise")
 def eager_elementwise(table: RawTable) -> pl.DataFrame:
     """The other kernels of the first version's: several eager kernels each, but for layer norms."""
     layers, model = _layers(table), _model(table)
@@ -428,7 +428,7 @@ def layers_attention(table: RawTable) -> pl.DataFrame:
     return _attention(prompts.table, prompts.tokens, prompts.tokens, 1.0, prompts.seconds, prompts.ranks)
 
 
-@reads("LLMServingSim chunk_attention", "prefill_chunk kv_prefill n_decode kv_decode time_us", *PHASES[:2])
+@reads("LLMServingSim attention", "prefill_chunk kv_prefill n_decode kv_decode time_us", *PHASES[:2])
 def chunk_attention(table: RawTable) -> pl.DataFrame:
     """Tables attention: microseconds of a chunk or of a step; those of both together are left out."""
     chunk, steps = table.numbers("prefill_chunk", least=0), table.numbers("n_decode", least=0)
