@@ -3,7 +3,6 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
@@ -86,7 +85,7 @@ def _anchored() -> Iterable[Row]:
                 )
                 before, best = (percent(fmean(one[key] for one in of)) for key in ("unanchored", "best_factor"))
                 left = f"{len(of)} sources left out; without an anchor {before}, with the best single factor {best}"
-                yield _row(f"Training {asked}: {kind}", asdict(found), left)
+                yield _row(f"Training {asked}: {kind}", found, left)
 
 
 def _generation() -> Iterable[Row]:
@@ -165,7 +164,7 @@ def _of_devices(asked: str, rows: Sequence[Mapping[str, Any]]) -> Row:
     )
     middle = percent(median(row["median"] for row in rows))
     devices = len({row["device"] for row in rows})
-    return _row(asked, asdict(found), f"{devices} devices left out, {len(rows)} tables, median of the medians {middle}")
+    return _row(asked, found, f"{devices} devices left out, {len(rows)} tables, median of the medians {middle}")
 
 
 def _is_measured(result: Mapping[str, Any]) -> bool:

@@ -9,8 +9,8 @@ from accuracy_page import figures, percent
 from generated import csv_text, markdown_table
 
 from sightline.catalog import entry, names
-from sightline.validation import Suite
-from sightline.validation.validate import AnySuite
+from sightline.validation.cases import Suite
+from sightline.validation.evaluation import AnySuite
 
 Row = Sequence[object]
 KINDS = ("training", "generation", "serving", "operators")

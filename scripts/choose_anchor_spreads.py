@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from sightline.prediction.anchoring.posterior import Spreads
-from sightline.validation import suites
 from sightline.validation.anchors import Rows, error_left, rows_of_sources
+from sightline.validation.evaluation import suites
 from sightline.validation.left_out import shipped, source_steps
 
 TRIED: Mapping[str, Sequence[float]] = {

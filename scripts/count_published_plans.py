@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from sightline.loading import load
-from sightline.validation import suites
+from sightline.validation.cases import Suite
 from sightline.validation.coverage import FEATURES, TECHNIQUES
 from sightline.validation.coverage_cells import KINDS, NAME, counted
+from sightline.validation.evaluation import suites
 from sightline.validation.serving import serving_logs
-from sightline.validation.suite import Suite
 
 CATALOG = Path(__file__).parents[1] / "src" / "sightline" / "catalog" / "data"
 

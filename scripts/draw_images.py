@@ -16,7 +16,7 @@ from typing import Any
 from sightline.charts import rendering
 from sightline.charts.curves import RateMeasured, measured_rates_chart
 from sightline.exploration import BUILT_IN
-from sightline.validation.serving.suite import RATE, Log, MeasuredRun, answers_of
+from sightline.validation.serving import RATE, Log, MeasuredRun, answers_of
 from sightline.validation.serving.vllm import CLIENTS, vllm_logs, vllm_saturated
 
 ROOT = Path(__file__).parents[1]

@@ -15,8 +15,8 @@ from typing import Any
 import yaml
 
 from sightline.calibration.inference import engine_entries
-from sightline.validation import suites
 from sightline.validation.engine_cases import cases_of
+from sightline.validation.evaluation import suites
 
 CATALOG = Path(__file__).parents[1] / "src" / "sightline" / "catalog" / "data"
 

@@ -11,7 +11,7 @@ import argparse
 from pathlib import Path
 
 from sightline.calibration.training_constants import shipped_form
-from sightline.validation import suites
+from sightline.validation.evaluation import suites
 from sightline.validation.left_out import fitted, source_steps
 
 EFFECTS = Path(__file__).parents[1] / "src" / "sightline" / "catalog" / "data" / "training" / "effects.json"

@@ -316,7 +316,7 @@ def _examples() -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _published(rng: random.Random, data: Path | None) -> Iterator[tuple[str, dict[str, Any]]]:
     """Some cases of every published suite of training and generation."""
-    from sightline.validation.validate import choose
+    from sightline.validation.evaluation import choose
 
     for suite in choose(None, data):
         cases = list(getattr(suite, "cases", ()))

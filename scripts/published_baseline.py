@@ -24,9 +24,8 @@ from sightline.loading.loader import by_reason
 from sightline.loading.sources import read_source
 from sightline.progress import Progress
 from sightline.quantities import significant
-from sightline.validation import MeasuredFiles, evaluate
-from sightline.validation.suite import Result, publisher
-from sightline.validation.validate import predict_any
+from sightline.validation.cases import Result, publisher
+from sightline.validation.evaluation import MeasuredFiles, evaluate, predict_any
 
 STORED = FIGURES / "baseline.json"
 VARIANTS: Mapping[str, tuple[str, str]] = {

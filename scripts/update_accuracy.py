@@ -34,7 +34,7 @@ from generated import replace_part
 from published_plans import searched, within
 
 from sightline.quantities import as_json, significant
-from sightline.validation.validate import AnySuite
+from sightline.validation.evaluation import AnySuite
 
 SCRIPTS = Path(__file__).parent
 
@@ -76,7 +76,7 @@ def suites(data: str) -> dict[str, Any]:
     """Predict all suites; also draw them, and write how they are read."""
     from sightline.charts.accuracy import validation_chart
     from sightline.charts.rendering import draw
-    from sightline.validation import choose, evaluate
+    from sightline.validation.evaluation import choose, evaluate
 
     chosen = choose(data=data)
     results = evaluate(chosen)
@@ -89,8 +89,8 @@ def suites(data: str) -> dict[str, Any]:
 
 def rankings(data: str) -> dict[str, Any]:
     """Rank the plans of every sweep that somebody measured, by suite."""
-    from sightline.validation import evaluate
-    from sightline.validation import suites as suites_of
+    from sightline.validation.evaluation import evaluate
+    from sightline.validation.evaluation import suites as suites_of
     from sightline.validation.rankings import rankings as ranked
 
     found = []

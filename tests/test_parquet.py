@@ -9,7 +9,7 @@ import pytest
 from parquet_files import FAR_TOO_DEEP, nested, without_rows
 from serving_scenarios import serving
 
-from sightline.anchors import anchored
+from sightline.anchors.corrected import anchored
 from sightline.calibration.readers.raw_table import open_table
 from sightline.errors import InputError
 from sightline.loading import to_mapping

@@ -108,7 +108,7 @@ def tables(arguments: Sequence[str]) -> str:
 
 def suite(arguments: Sequence[str]) -> str:
     """Read the published table of a suite out of a folder, without predicting its cases."""
-    from sightline.validation.validate import choose
+    from sightline.validation.evaluation import choose
 
     name, folder = arguments
     return _asked(lambda: choose(name, folder))

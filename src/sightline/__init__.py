@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from sightline.on_demand import names_on_demand
 
 if TYPE_CHECKING:
-    from sightline.anchors import anchored, find_capacity, predict, sensitivity, simulate
+    from sightline.anchors.corrected import anchored, find_capacity, predict, sensitivity, simulate
     from sightline.errors import InputError, SightlineError
     from sightline.explanation.answer import Explanation
     from sightline.explanation.comparison import Comparison, compare
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
         ServingScenario,
     )
     from sightline.simulation.capacity import Capacity
-    from sightline.validation.validate import validate
+    from sightline.validation.evaluation import validate
     from sightline.watching.watch import watch
 else:
     __getattr__, __dir__ = names_on_demand(
         __name__,
         {
-            "sightline.anchors.answers": "anchored find_capacity predict sensitivity simulate",
+            "sightline.anchors.corrected": "anchored find_capacity predict sensitivity simulate",
             "sightline.errors": "InputError SightlineError",
             "sightline.explanation.answer": "Explanation",
             "sightline.explanation.comparison": "Comparison compare",
@@ -62,7 +62,7 @@ else:
             "sightline.scenario": "Cluster Device Finetune Generate GenerationPlan GenerationScenario Model "
             "OperatorScenario Plan Pretrain Scenario Serve ServingScenario",
             "sightline.simulation.capacity": "Capacity",
-            "sightline.validation": "validate",
+            "sightline.validation.evaluation": "validate",
             "sightline.watching.watch": "watch",
         },
     )

@@ -138,7 +138,7 @@ ANSWERS: Final[Mapping[str, Answer]] = {
         single="sightline.notebook.outlines:table_outline",
     ),
     "validation": Answer(
-        "sightline.validation.suite:Result",
+        "sightline.validation.cases:Result",
         "sightline.answers.validation:validation_outline",
         chart="sightline.charts.accuracy:validation_chart",
         is_list=True,

@@ -7,7 +7,7 @@ from anchor_steps import measured, steps
 from serving_scenarios import serving
 
 import sightline as sl
-from sightline.anchors import anchored
+from sightline.anchors.corrected import anchored
 
 
 def test_many_scenarios_learn_once():

@@ -27,7 +27,7 @@ def test_saving_again_replaces_and_leaves_no_run(store):
 
 @pytest.mark.parametrize("name", ["", "../lab", ".lab", "a/b", "a b"])
 def test_a_name_that_is_no_file_name_is_refused(store, name):
-    with pytest.raises(InputError, match="not a valid anchor name"):
+    with pytest.raises(InputError, match="anchor name"):
         save_anchor(store, name, {})
 
 
@@ -42,7 +42,7 @@ def test_an_unknown_name_says_the_nearest(store):
 def test_a_file_that_cannot_be_read_is_said_to_be(store, content):
     save_anchor(store, "lab", {})
     store.storage.write(".anchors/lab.json", content)
-    with pytest.raises(InputError, match="saved anchor 'lab' cannot be read"):
+    with pytest.raises(InputError, match="'lab'"):
         read_anchor(store, "lab")
 
 

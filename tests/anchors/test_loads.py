@@ -8,10 +8,11 @@ import pytest
 from serving_scenarios import serving
 
 import sightline as sl
-from sightline.anchors import anchored, save
+from sightline.anchors.corrected import anchored
+from sightline.anchors.sources import save
 from sightline.errors import InputError
 from sightline.loading import to_mapping
-from sightline.simulation.results.figures import request_table
+from sightline.simulation.results.summary import request_table
 from sightline.simulation.server import server_of
 
 SCENARIO = serving(count=60, arrival={"process": "poisson", "rate": 6.0}, output_tokens=40)
@@ -102,7 +103,7 @@ def test_a_log_that_is_not_there_is_refused(tmp_path):
 def test_a_foreign_server_is_refused(outcome):
     profile = sl.Profile(scenario=SCENARIO, source="measured", outcome=outcome)
     for other in (serving(cluster="1x a100-sxm-80gb"), serving(plan={"framework": "sglang"})):
-        with pytest.raises(InputError, match="was measured with vllm on h100-sxm-80gb"):
+        with pytest.raises(InputError, match="vllm on h100-sxm-80gb"):
             sl.simulate(other, anchor=[profile])
 
 

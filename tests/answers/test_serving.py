@@ -22,9 +22,7 @@ from sightline.charts.profile_charts import single_chart
 from sightline.chrome.load_trace import MOST_ITERATIONS, load_trace, serving_trace
 from sightline.profile import Profile
 from sightline.simulation.outcome import NO_ROOM, Lifetimes
-from sightline.simulation.results import figures_of, summary_of
-from sightline.simulation.results.figures import request_table
-from sightline.simulation.results.totals import answered
+from sightline.simulation.results.summary import answered, figures_of, request_table, summary_of
 from sightline.simulation.simulate import simulate
 
 KV = [(0.5 * i, 0.5 * i + 0.5, 100 * (i % 10)) for i in range(200)]

@@ -6,9 +6,9 @@ import pytest
 
 from sightline.calibration.inference import EAGER, PRIORS, SETS, fits_of, separate_lines
 from sightline.catalog import entry, names
-from sightline.validation import suites
+from sightline.validation.cases import publisher
 from sightline.validation.engine_cases import cases_of
-from sightline.validation.suite import publisher
+from sightline.validation.evaluation import suites
 
 PUBLISHED = suites()
 OWN = {suite.name: suite for suite in PUBLISHED}

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sightline.prediction.training.constants import shipped_beliefs
-from sightline.validation import suites as published
+from sightline.validation.evaluation import suites as published
 
 ROOT = Path(__file__).parents[2]
 FIGURES = ROOT / "docs" / "accuracy"

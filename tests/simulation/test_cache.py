@@ -3,7 +3,7 @@
 import pytest
 from serving_scenarios import serving
 
-from sightline.simulation.cache import room_of
+from sightline.simulation.deployment import room_of
 
 
 def test_the_cache_is_what_weights_and_iterations_leave():

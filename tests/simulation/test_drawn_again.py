@@ -7,7 +7,7 @@ import pytest
 from serving_scenarios import serving
 
 from sightline.scenario import Serve
-from sightline.simulation.results import figures_of
+from sightline.simulation.results.summary import figures_of
 from sightline.simulation.server import server_of
 from sightline.simulation.simulate import DRAWS, MOST_REQUESTS, STRIDE, drawn_again, intervals_of_draws, simulate
 

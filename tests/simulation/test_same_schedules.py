@@ -14,6 +14,7 @@ from simulation.reference.routers import ROUTERS
 from simulation.reference.scheduler import Rules
 from simulation.reference.server import Pool as PlainPool
 from simulation.reference.server import Seconds, serve_with_tokens
+from simulation.token_times import token_times_s
 
 from sightline.simulation.autoscaling import Scaling
 from sightline.simulation.deployment import PUBLISHED, RESERVATIONS
@@ -21,7 +22,6 @@ from sightline.simulation.engine.policies import POLICIES
 from sightline.simulation.engine.state import DECODE, PREFILL, WHOLE, Facts, Tier
 from sightline.simulation.load import Requests
 from sightline.simulation.outcome import COMPLETED, Outcome
-from sightline.simulation.results.times import token_times_s
 from sightline.simulation.serve import Deployment, Pool, serve
 from sightline.simulation.times import (
     ATTENTION_BITS,

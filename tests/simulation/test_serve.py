@@ -9,8 +9,7 @@ import sightline as sl
 from sightline.errors import WorkError
 from sightline.prediction.generation.batch_profile import engine_constants
 from sightline.prediction.generation.replica import worker_of
-from sightline.simulation.cache import alike
-from sightline.simulation.deployment import deployment_of, facts_of
+from sightline.simulation.deployment import alike, deployment_of, facts_of
 from sightline.simulation.load import Requests, load_of
 from sightline.simulation.outcome import COMPLETED, TOO_LONG
 from sightline.simulation.serve import Pool, serve
@@ -182,7 +181,7 @@ def test_more_replicas_than_the_memory_has_room_for_are_told(monkeypatch):
     def without_room(*_: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("sightline.simulation.serve.new_fleet", without_room)
+    monkeypatch.setattr("sightline.simulation.engine.state.new_fleet", without_room)
     with pytest.raises(WorkError, match=r"too little memory to simulate 1 replica with 256 sequences; .*plan.max"):
         sl.simulate(_scenario("vllm"), intervals=False)
 

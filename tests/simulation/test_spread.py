@@ -8,8 +8,7 @@ import pytest
 import sightline as sl
 from sightline.prediction.generation.batch_profile import engine_constants
 from sightline.prediction.generation.replica import worker_of
-from sightline.simulation.cache import alike
-from sightline.simulation.deployment import deployment_of, facts_of
+from sightline.simulation.deployment import alike, deployment_of, facts_of
 from sightline.simulation.load import Requests
 from sightline.simulation.outcome import COMPLETED
 from sightline.simulation.serve import Pool, serve

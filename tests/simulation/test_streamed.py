@@ -6,9 +6,9 @@ from serving_scenarios import serving
 
 from sightline.progress import Progress
 from sightline.simulation.load import load_of
-from sightline.simulation.results import figures_from, summary_of
+from sightline.simulation.results.summary import figures_from, summary_of
+from sightline.simulation.serve import serve_streamed
 from sightline.simulation.server import server_of
-from sightline.simulation.streamed import serve_streamed
 
 COUNT = 3000
 SLO = {"ttft": "200 ms", "tpot": "20 ms"}

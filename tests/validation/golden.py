@@ -6,7 +6,8 @@ Run it after a change that is meant to move predictions, and let the difference 
 import argparse
 from pathlib import Path
 
-from sightline.validation import Result, choose, evaluate, suites
+from sightline.validation.cases import Result
+from sightline.validation.evaluation import choose, evaluate, suites
 
 GOLDEN = Path(__file__).with_name("golden.yaml")
 SERVED = ("serving-rtx4090", "serving-vllm-ttft", "serving-vllm-tpot", "serving-vllm-latency")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sightline.catalog.yaml12 import parse
-from sightline.validation import suites, validate
+from sightline.validation.evaluation import suites, validate
 
 GOLDEN = parse(Path(__file__).with_name("golden.yaml").read_text(encoding="utf-8"))
 HEAVY = ("aiconfigurator-",)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sightline.errors import InputError
-from sightline.validation.rows import LeftOutError, catalog_name, lines_of, row_of_cells, scalar
+from sightline.validation.tables import LeftOutError, Line, catalog_name, lines_of, row_of_cells, scalar
 
 DEVICES = {"counted": {"column": "gpu", "known": {"3090 24GB": "rtx-3090"}}}
 
@@ -35,7 +35,7 @@ def test_any_text_is_a_name(text):
     [("3090 24GB", "rtx-3090", 1), ("3090 24GB * 6", "rtx-3090", 6), ("RTX A6000 48GB x 4", "rtx-a6000", 4)],
 )
 def test_devices_are_counted(gpu, device, number):
-    assert row_of_cells({"gpu": gpu}, DEVICES, "here") == {"device": device, "devices": number}
+    assert row_of_cells(Line({"gpu": gpu}, "here"), DEVICES) == {"device": device, "devices": number}
 
 
 def test_a_printed_rate_becomes_a_time():
@@ -43,33 +43,33 @@ def test_a_printed_rate_becomes_a_time():
         "columns": {"measured.ttft_s": "tok_s", "workload.prompt_tokens": "n"},
         "rates": {"measured.ttft_s": "workload.prompt_tokens"},
     }
-    assert row_of_cells({"tok_s": "512", "n": "1024"}, spec, "here")["measured.ttft_s"] == 2.0
+    assert row_of_cells(Line({"tok_s": "512", "n": "1024"}, "here"), spec)["measured.ttft_s"] == 2.0
 
 
 def test_products_apply_where_their_condition_holds():
     rule = {"key": "measured.x", "of": ["measured.x", "devices"], "where": {"unit": "per GPU"}}
     spec = {"columns": {"measured.x": "x", "devices": "tp"}, "products": [rule]}
-    assert row_of_cells({"x": "10", "tp": "4", "unit": "per GPU"}, spec, "here")["measured.x"] == 40
-    assert row_of_cells({"x": "10", "tp": "4", "unit": "whole group"}, spec, "here")["measured.x"] == 10
+    assert row_of_cells(Line({"x": "10", "tp": "4", "unit": "per GPU"}, "here"), spec)["measured.x"] == 40
+    assert row_of_cells(Line({"x": "10", "tp": "4", "unit": "whole group"}, "here"), spec)["measured.x"] == 10
 
 
 def test_what_is_to_be_left_out_says_why():
     spec = {"leave_out": [{"where": {"note": ["OOM", "crash"]}, "reason": "out of memory"}]}
     with pytest.raises(LeftOutError, match="out of memory"):
-        row_of_cells({"note": "crash"}, spec, "here")
+        row_of_cells(Line({"note": "crash"}, "here"), spec)
 
 
 def test_a_value_without_a_meaning_leaves_its_row_out_unless_there_is_one_for_the_rest():
     meanings = {"FP16": {"plan.dtype": "fp16"}}
     with pytest.raises(LeftOutError, match="precision is INT3"):
-        row_of_cells({"precision": "INT3"}, {"values": {"precision": meanings}}, "here")
+        row_of_cells(Line({"precision": "INT3"}, "here"), {"values": {"precision": meanings}})
     spec = {"values": {"precision": {**meanings, "otherwise": {"plan.dtype": "bf16"}}}}
-    assert row_of_cells({"precision": "INT3"}, spec, "here") == {"plan.dtype": "bf16"}
+    assert row_of_cells(Line({"precision": "INT3"}, "here"), spec) == {"plan.dtype": "bf16"}
 
 
 def test_a_missing_column_is_named():
-    with pytest.raises(InputError, match="here: column 'gpu' is missing"):
-        row_of_cells({}, DEVICES, "here")
+    with pytest.raises(InputError, match="here: column 'gpu'"):
+        row_of_cells(Line({}, "here"), DEVICES)
 
 
 @pytest.mark.parametrize(

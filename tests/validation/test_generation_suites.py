@@ -3,7 +3,7 @@
 import pytest
 
 from sightline.loading import generation_from_mapping
-from sightline.validation import suites
+from sightline.validation.evaluation import suites
 
 NOT_IN_THE_CATALOG = ("stablelm-base-alpha-3b",)
 """Models that nobody has written down; their cases are unanswered."""

@@ -3,31 +3,32 @@
 import pytest
 
 from sightline.validation import adapters as lines
-from sightline.validation.validate import suites
+from sightline.validation.evaluation import suites
+from sightline.validation.tables import Line
 
 NEW = {"model": "LLAMA3_70B", "System": "DGX-GB200", "Model": "", "Precision": "MXFP8", "Tokens / sec / GPU": "3837"}
 OLD = {"model": "System: DGX-B200", "System": "", "Model": "LLAMA3_8B", "Precision": "FP8-CS (FP8-MX)"}
 
 
 def test_a_line_with_one_precision_stays_as_it_is() -> None:
-    assert list(lines.megatron_bridge(NEW)) == [NEW]
+    assert list(lines.megatron_bridge(Line(NEW, "here"))) == [NEW]
 
 
 def test_a_line_with_two_precisions_is_two_measurements() -> None:
-    first, second = lines.megatron_bridge({**OLD, "Tokens / sec / GPU": "30624 (29521)"})
+    first, second = lines.megatron_bridge(Line({**OLD, "Tokens / sec / GPU": "30624 (29521)"}, "here"))
     assert (first["System"], first["model"]) == (second["System"], second["model"]) == ("DGX-B200", "LLAMA3_8B")
     assert (first["Precision"], first["Tokens / sec / GPU"]) == ("FP8-CS", "30624")
     assert (second["Precision"], second["Tokens / sec / GPU"]) == ("FP8-MX", "29521")
 
 
 def test_a_pair_without_a_precision_is_told_apart_by_its_order() -> None:
-    pair = lines.megatron_bridge({**OLD, "Precision": "", "Tokens / sec / GPU": "29994 (29388)"})
+    pair = lines.megatron_bridge(Line({**OLD, "Precision": "", "Tokens / sec / GPU": "29994 (29388)"}, "here"))
     assert [line["Precision"] for line in pair] == list(lines.UNNAMED)
 
 
 @pytest.mark.parametrize(("logged", "derived", "taken"), [("9.5", "10.4", "9.5"), ("", "13.4", "13.4")])
 def test_a_step_is_as_it_was_logged_or_follows_from_the_throughput(logged: str, derived: str, taken: str) -> None:
-    (line,) = lines.mlperf_training({"logged_step_time_s": logged, "derived_step_time_s": derived})
+    (line,) = lines.mlperf_training(Line({"logged_step_time_s": logged, "derived_step_time_s": derived}, "here"))
     assert line["logged_step_time_s"] == taken
 
 

@@ -8,7 +8,7 @@ from sightline.catalog import entry, names
 from sightline.errors import InputError
 from sightline.loading import scenario_from_mapping
 from sightline.prediction.training.constants import beliefs_at_sites
-from sightline.validation import choose, evaluate, suites
+from sightline.validation.evaluation import choose, evaluate, suites
 
 LOCKED = {"gpt-neox-20b", "llama-3-pretraining", "mt-nlg-530b", "published-training-hours"}
 

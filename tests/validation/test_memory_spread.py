@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sightline.prediction.training.memory import MEMORY_SPREAD
-from sightline.validation import evaluate, suites
+from sightline.validation.evaluation import evaluate, suites
 
 SOURCES = ("qwen-finetuning-memory", "litgpt-finetuning-memory", "simumax-b200-memory", "torchtitan-memory")
 STUDENT = 1.638

@@ -11,7 +11,7 @@ from sightline.catalog import entry
 from sightline.cost.clock import clock_hz
 from sightline.cost.collectives.libraries import load_collectives
 from sightline.cost.families import known_spreads as known
-from sightline.validation.operators import never_fitted_suites
+from sightline.validation.operators.families import never_fitted_suites
 from sightline.validation.operators.left_out import (
     LeftOut,
     distance_of,

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sightline.validation import validate
-from sightline.validation.operators import operator_suites
-from sightline.validation.operators.suite import SHOWN, Compared, OperatorSuite, results_of
+from sightline.validation.evaluation import validate
+from sightline.validation.operators import SHOWN, Compared, OperatorSuite, results_of
+from sightline.validation.operators.families import operator_suites
 
 
 def suite(predicted, measured):

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sightline.validation.cases import Answer, Case, Suite
+from sightline.validation.evaluation import choose, evaluate
 from sightline.validation.rankings import rankings
-from sightline.validation.suite import Answer, Case, Suite
-from sightline.validation.validate import choose, evaluate
 
 AIM, ALIKE = 0.05, 0.95
 IN_CATALOG = {"bigscience-tr11": 10, "korthikanti-2022-table5": 4}

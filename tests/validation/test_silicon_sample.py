@@ -7,8 +7,9 @@ import pytest
 from sightline.catalog import entry
 from sightline.errors import InputError
 from sightline.loading import generation_from_mapping
-from sightline.validation import suites
 from sightline.validation.adapters import COLUMNS, row_of_cells
+from sightline.validation.evaluation import suites
+from sightline.validation.tables import Line
 
 SPEC = entry("published", "aiconfigurator-disaggregated")["csv"]
 SIDES = ("prefill", "decode")
@@ -26,7 +27,7 @@ def cells(**changes):
 
 
 def row(**changes):
-    return row_of_cells(cells(**changes), SPEC, "here")
+    return row_of_cells(Line(cells(**changes), "here"), SPEC)
 
 
 def layout(found):
@@ -129,8 +130,8 @@ def test_an_unknown_system_keeps_its_name():
 
 
 def test_a_missing_column_is_named():
-    with pytest.raises(InputError, match="here: column 'isl' is missing"):
-        row_of_cells({k: v for k, v in cells().items() if k != "isl"}, SPEC, "here")
+    with pytest.raises(InputError, match="here: column 'isl'"):
+        row_of_cells(Line({k: v for k, v in cells().items() if k != "isl"}, "here"), SPEC)
 
 
 def test_every_row_of_the_sample_is_a_case_that_loads(data):

@@ -6,9 +6,9 @@ import pytest
 
 from sightline.errors import InputError
 from sightline.loading import scenario_from_mapping
-from sightline.validation import suites
 from sightline.validation.adapters import galvatron as row_of_cells
-from sightline.validation.rows import LeftOutError
+from sightline.validation.evaluation import suites
+from sightline.validation.tables import LeftOutError, Line
 
 SPEC = {"tokens_per_sample": 4096}
 
@@ -18,7 +18,7 @@ def cells(strategy="1_4_2_vtp_sp", key="layernum[2]_bsz8_seq2048_rank7_act_peak"
 
 
 def test_a_line_says_plan_layers_and_what_was_read():
-    row = row_of_cells(cells(), SPEC, "here")
+    row = row_of_cells(Line(cells(), "here"), SPEC)
     assert (row["plan.pipeline_parallel"], row["plan.tensor_parallel"], row["plan.data_parallel"]) == (1, 4, 2)
     assert (row["devices"], row["model.num_hidden_layers"], row["plan.micro_batch"]) == (8, 2, 4)
     assert row["workload.sequence_length"] == 4096
@@ -28,19 +28,19 @@ def test_a_line_says_plan_layers_and_what_was_read():
 
 
 def test_marks_of_a_strategy():
-    row = row_of_cells(cells("1_8_1_sp"), SPEC, "here")
+    row = row_of_cells(Line(cells("1_8_1_sp"), "here"), SPEC)
     assert row["plan.vocabulary_parallel"] is False
     assert row["plan.sequence_parallel"] is True
-    again = row_of_cells(cells("1_1_8_c_sp", "layernum[1]_bsz8_seq2048_rank0_act"), SPEC, "here")
+    again = row_of_cells(Line(cells("1_1_8_c_sp", "layernum[1]_bsz8_seq2048_rank0_act"), "here"), SPEC)
     assert (again["plan.recompute"], again["plan.sequence_parallel"], again["stage"]) == ("full", False, 0)
     assert "measured.kept_bytes" in again
 
 
 def test_derived_lines_are_left_out_and_missing_columns_refused():
     with pytest.raises(LeftOutError, match="calculated"):
-        row_of_cells(cells("layertype_0_sp/2048", "parameter_size"), SPEC, "here")
-    with pytest.raises(InputError, match="here: column 'key' is missing"):
-        row_of_cells({"strategy_pp_tp_dp": "1_1_8"}, SPEC, "here")
+        row_of_cells(Line(cells("layertype_0_sp/2048", "parameter_size"), "here"), SPEC)
+    with pytest.raises(InputError, match="here: column 'key'"):
+        row_of_cells(Line({"strategy_pp_tp_dp": "1_1_8"}, "here"), SPEC)
 
 
 def test_the_two_ends_of_a_pipeline_are_two_cases(tmp_path):

@@ -7,9 +7,8 @@ import pytest
 
 from sightline.errors import InputError, WorkError
 from sightline.profile import StageMemory
-from sightline.validation import Answer, Case, suites, validate
-from sightline.validation.suite import result_of
-from sightline.validation.validate import choose, evaluate
+from sightline.validation.cases import Answer, Case, result_of
+from sightline.validation.evaluation import choose, evaluate, suites, validate
 
 
 def case(measured=2.0):

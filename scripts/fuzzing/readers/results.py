@@ -113,7 +113,8 @@ def anchors() -> Maker:
 
 def _saved() -> list[Any]:
     """Documents of saved anchors, of training and of generation."""
-    from sightline.anchors import anchored, save
+    from sightline.anchors.corrected import anchored
+    from sightline.anchors.sources import save
     from sightline.runs import open_store
 
     measured = {**_GENERATION, "measured": {"ttft_s": 0.05, "tpot_s": 0.02}}

@@ -53,23 +53,29 @@ def anchor_names(store: Store) -> list[str]:
     return sorted(file.removesuffix(".json") for file in files if file.endswith(".json"))
 
 
+def _require(store: Store, name: str) -> None:
+    names = anchor_names(store)
+    if name not in names:
+        raise InputError(f"no anchor '{name}' in '{store.place}'{nearest(name, names)}")
+
+
 def read_anchor(store: Store, name: str) -> dict[str, Any]:
     """Return the document saved under a name.
 
     Raises:
         InputError: There is none, or it cannot be read.
     """
-    names = anchor_names(store)
-    if name not in names:
-        raise InputError(f"no anchor '{name}' in '{store.place}'{nearest(name, names)}")
+    _require(store, name)
     try:
-        found = json.loads(store.storage.read(f"{FOLDER}/{name}.json"))
-        schema = int(found["schema"])
+        document = json.loads(store.storage.read(f"{FOLDER}/{name}.json"))
+        schema = int(document["schema"])
     except (ValueError, TypeError, LookupError, OverflowError, RecursionError) as error:
         raise InputError(f"saved anchor '{name}' cannot be read: {error}") from error
     if schema > SCHEMA:
-        raise InputError(f"saved anchor '{name}' was written by a newer version of Sightline ({found.get('version')})")
-    return dict(found)
+        raise InputError(
+            f"saved anchor '{name}' was written by a newer version of Sightline ({document.get('version')})"
+        )
+    return dict(document)
 
 
 def delete_anchor(store: Store, name: str) -> None:
@@ -78,7 +84,5 @@ def delete_anchor(store: Store, name: str) -> None:
     Raises:
         InputError: There is nothing.
     """
-    names = anchor_names(store)
-    if name not in names:
-        raise InputError(f"no anchor '{name}' in '{store.place}'{nearest(name, names)}")
+    _require(store, name)
     store.storage.remove(f"{FOLDER}/{name}.json")

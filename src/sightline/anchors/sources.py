@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
@@ -115,7 +116,7 @@ def _table(path: Path) -> Any:
         refuse_deep_file(path)
         return polars.read_parquet(path)
     except FileNotFoundError:
-        beside = [one.name for one in path.parent.iterdir()] if path.parent.is_dir() else []
+        beside = [file.name for file in path.parent.iterdir()] if path.parent.is_dir() else []
         raise InputError(f"measured.{LOG}: file '{path}' does not exist{nearest(path.name, beside)}") from None
     except polars_faults(OSError) as error:
         reason = first_line(error)
@@ -133,9 +134,7 @@ def _columns(table: Any, path: Path) -> dict[str, NDArray[Any]]:
     missing = [key for key in NEEDED if key not in table.columns]
     if missing:
         raise InputError(f"measured.{LOG}: '{path}' has no column {', '.join(missing)}; needed: {', '.join(NEEDED)}")
-    known = [
-        key for key in (*NEEDED, *OPTIONAL, *(key for pair in TIME_COLUMNS for key in pair)) if key in table.columns
-    ]
+    known = [key for key in (*NEEDED, *OPTIONAL, *chain(*TIME_COLUMNS)) if key in table.columns]
     columns: dict[str, NDArray[Any]] = {}
     for key in known:
         if key in IDS:
@@ -157,50 +156,34 @@ def _columns(table: Any, path: Path) -> dict[str, NDArray[Any]]:
     return columns
 
 
-def to_documents(anchor: Anchor) -> list[dict[str, Any]]:
-    """Return what a file holds of an anchor's loads: who answered, and every request."""
-    return [_to_document(one) for one in anchor.loads if isinstance(one, ServedLoad)]
+TOKEN_TIMES = ("first_token_s", "last_token_s")
 
 
-def _to_document(one: ServedLoad) -> dict[str, Any]:
-    columns = {field.name: getattr(one.requests, field.name) for field in fields(Requests)}
-    times = {"first_token_s": one.first_token_s, "last_token_s": one.last_token_s}
+def _load_to_document(load: ServedLoad) -> dict[str, Any]:
+    """What a file holds of a load: who answered, and every request."""
+    times = {key: getattr(load, key).tolist() for key in TOKEN_TIMES}
     return {
-        "name": one.name,
-        "scenario": to_mapping(one.scenario),
-        "requests": {key: column.tolist() for key, column in columns.items()},
-        "times": {key: [None if np.isnan(s) else s for s in column.tolist()] for key, column in times.items()},
-        "means": dict(one.means),
-        "kv_tokens": one.kv_tokens,
+        "name": load.name,
+        "scenario": to_mapping(load.scenario),
+        "requests": {field.name: getattr(load.requests, field.name).tolist() for field in fields(Requests)},
+        "times": {key: [None if np.isnan(s) else s for s in column] for key, column in times.items()},
+        "means": dict(load.means),
+        "kv_tokens": load.kv_tokens,
     }
 
 
-def of_documents(documents: Sequence[Mapping[str, Any]]) -> list[Anchor]:
-    """Return the anchors of loads that a file holds."""
-    return [_of_document(one) for one in documents]
-
-
-def _of_document(one: Mapping[str, Any]) -> Anchor:
-    scenario = load(dict(one["scenario"]))
+def _load_of_document(document: Mapping[str, Any]) -> Anchor:
+    """The anchor of a load that a file holds."""
+    scenario = load(dict(document["scenario"]))
     if not isinstance(scenario, ServingScenario):
         raise InputError("allowed: a scenario with task serve")
     columns: dict[str, Any] = {
-        key: np.array(column, np.float64 if key.endswith("_s") else np.int64) for key, column in one["requests"].items()
+        key: np.array(column, np.float64 if key.endswith("_s") else np.int64)
+        for key, column in document["requests"].items()
     }
-    first_s, last_s = (
-        np.array([np.nan if s is None else s for s in one["times"][key]]) for key in ("first_token_s", "last_token_s")
-    )
-    return anchor_of_load(
-        ServedLoad(
-            name=one["name"],
-            scenario=scenario,
-            requests=Requests(**columns),
-            first_token_s=first_s,
-            last_token_s=last_s,
-            means=one["means"],
-            kv_tokens=one["kv_tokens"],
-        )
-    )
+    times = {key: np.array([np.nan if s is None else s for s in document["times"][key]]) for key in TOKEN_TIMES}
+    stated = {key: document[key] for key in ("name", "means", "kv_tokens")}
+    return anchor_of_load(ServedLoad(**stated, **times, scenario=scenario, requests=Requests(**columns)))
 
 
 SEPARATOR = "@"
@@ -224,23 +207,18 @@ def anchor_of_trace(word: str | Path) -> Anchor:
         InputError: The scenario is missing, is of several or of no training, or the trace cannot be read or has no
             steps.
     """
+    from sightline.traces.job import read_job
+
     trace, _, question = str(word).rpartition(SEPARATOR)
     if not trace:
         raise InputError(f"--anchor: '{word}' is a trace without a scenario; write {word}{SEPARATOR}SCENARIO.yaml")
-    found = load(Path(question))
-    scenarios = found if isinstance(found, list) else [found]
+    scenarios = _listed(load(Path(question)))
     if len(scenarios) != 1 or not isinstance(scenarios[0], Scenario):
         raise InputError(f"--anchor: '{question}' must hold the training scenario of '{trace}'")
-    return anchor_of(scenarios[0], {"step_time_s": _step_time_s(trace)}, str(word))
-
-
-def _step_time_s(trace: str) -> float:
-    from sightline.traces.job import read_job
-
     ranks = read_job([trace]).ranks
     if not all(rank.steps.are_named for rank in ranks):
         raise InputError(f"'{trace}' has no steps; call profiler.step() after each step of the job")
-    return sum(rank.whole_ns for rank in ranks) / len(ranks) / 1e9
+    return anchor_of(scenarios[0], {"step_time_s": sum(rank.whole_ns for rank in ranks) / len(ranks) / 1e9}, str(word))
 
 
 Given: TypeAlias = (
@@ -257,29 +235,29 @@ def anchors_of(given: "Iterable[Given] | Given", store: str | None = None) -> li
     Raises:
         InputError: Some word stands for nothing, or for nothing that teaches about times; all of them at once.
     """
-    found: list[Anchor] = []
+    anchors: list[Anchor] = []
     problems: list[str] = []
     several: Iterable[Any] = [given] if isinstance(given, (*_ONE, Anchor)) else cast("Iterable[Any]", given)
-    for one in several:
+    for each in several:
         try:
-            found.append(_anchor(one, store))
+            anchors.append(_anchor(each, store))
         except InputError as error:
             problems += error.problems
     if problems:
         raise InputError(problems)
-    return _told_apart(found)
+    return _told_apart(anchors)
 
 
 def _told_apart(anchors: Sequence[Anchor]) -> list[Anchor]:
     """Return the anchors with a number behind a name that an earlier one has."""
-    found: dict[str, Anchor] = {}
-    for one in anchors:
-        place = 1 + sum(name == one.name or name.startswith(f"{one.name} (") for name in found)
-        name = one.name if place == 1 else f"{one.name} ({place})"
-        timed = tuple(replace(each, name=each.name.replace(one.name, name, 1)) for each in one.timed)
-        loads = tuple(each.named(each.name.replace(one.name, name, 1)) for each in one.loads)
-        found[name] = one if place == 1 else replace(one, name=name, timed=timed, loads=loads)
-    return list(found.values())
+    by_name: dict[str, Anchor] = {}
+    for anchor in anchors:
+        place = 1 + sum(name == anchor.name or name.startswith(f"{anchor.name} (") for name in by_name)
+        name = anchor.name if place == 1 else f"{anchor.name} ({place})"
+        timed = tuple(replace(each, name=each.name.replace(anchor.name, name, 1)) for each in anchor.timed)
+        loads = tuple(each.named(each.name.replace(anchor.name, name, 1)) for each in anchor.loads)
+        by_name[name] = anchor if place == 1 else replace(anchor, name=name, timed=timed, loads=loads)
+    return list(by_name.values())
 
 
 def _anchor(given: Any, store: str | None) -> Anchor:
@@ -309,7 +287,7 @@ def _of_word(word: str | Path, store: Store) -> Anchor:
     if path.is_dir() and ("/" in name or isinstance(word, Path)):
         raise InputError(f"--anchor: '{path}' is a folder; allowed: a file, a stored run or a saved anchor")
     if isinstance(word, Path) or "/" in name or path.suffix.lower() in ENDINGS:
-        beside = [one.name for one in path.parent.iterdir()] if path.parent.is_dir() else []
+        beside = [file.name for file in path.parent.iterdir()] if path.parent.is_dir() else []
         raise InputError(f"--anchor: file '{path}' does not exist{nearest(path.name, beside)}")
     saved = anchor_names(store)
     if name in saved:
@@ -326,7 +304,7 @@ def _of_file(path: Path) -> Anchor:
     documents = [document.mapping for document in read_source(path).documents]
     results = [one for one in documents if isinstance(one, Mapping) and one.get("source") in ("measured", "predicted")]
     if results:
-        return joined([_of_result(one.get("scenario") or {}, one, str(path)) for one in results], str(path))
+        return joined([_of_result(result.get("scenario") or {}, result, str(path)) for result in results], str(path))
     return _of_scenarios(_listed(load(path)), str(path), path.parent)
 
 
@@ -346,8 +324,8 @@ def _of_run(run: Run, store: Store) -> Anchor:
 def _of_result(scenario: Mapping[str, Any], result: Mapping[str, Any], name: str) -> Anchor:
     if result.get("source") == "predicted":
         raise InputError(f"'{name}' is a prediction; an anchor must be a measurement")
-    found = _listed(load({key: value for key, value in scenario.items() if key != "measured"}))
-    return _anchor_of(found[0], {key: result[key] for key in _every_time() if key in result}, name)
+    scenarios = _listed(load({key: value for key, value in scenario.items() if key != "measured"}))
+    return _anchor_of(scenarios[0], {key: result[key] for key in _every_time() if key in result}, name)
 
 
 def _of_profile(profile: Profile) -> Anchor:
@@ -372,13 +350,12 @@ def _anchor_of(scenario: Any, measured: Mapping[str, Any], name: str, folder: Pa
     """The anchor of one scenario and what was measured of it; files are in a ``folder``."""
     if not isinstance(scenario, ServingScenario):
         return anchor_of(scenario, measured, name)
-
     return anchor_of_figures(scenario, measured, name, folder)
 
 
 def _of_scenarios(scenarios: Sequence[Any], name: str, folder: Path = Path()) -> Anchor:
     """The anchor of all scenarios that have a ``measured`` block."""
-    measured = [one for one in scenarios if one.measured]
+    measured = [scenario for scenario in scenarios if scenario.measured]
     if not measured:
         raise InputError(f"anchor '{name}' has no 'measured:' block, such as measured: {{step_time_s: 1.1}}")
     called = [name if len(measured) == 1 else f"{name}#{place}" for place in range(1, len(measured) + 1)]
@@ -388,13 +365,11 @@ def _of_scenarios(scenarios: Sequence[Any], name: str, folder: Path = Path()) ->
 def to_document(anchor: Anchor) -> dict[str, Any]:
     """Return what a file holds of an anchor's measurements: resolved scenarios with what was measured."""
     steps = [
-        {**to_mapping(one.scenario), "measured": {one.quantity: float(one.seconds)}, "name": one.name}
-        for one in anchor.timed
+        {**to_mapping(step.scenario), "measured": {step.quantity: float(step.seconds)}, "name": step.name}
+        for step in anchor.timed
     ]
-    if not anchor.loads:
-        return {"measurements": steps}
-
-    return {"measurements": steps, "loads": to_documents(anchor)}
+    loads = [_load_to_document(load) for load in anchor.loads if isinstance(load, ServedLoad)]
+    return {"measurements": steps, **({"loads": loads} if loads else {})}
 
 
 def of_document(document: Mapping[str, Any], name: str) -> Anchor:
@@ -404,8 +379,8 @@ def of_document(document: Mapping[str, Any], name: str) -> Anchor:
         InputError: Its measurements cannot be read.
     """
     try:
-        scenarios = [_listed(load(dict(one)))[0] for one in document["measurements"]]
-        loads = _loads_of(document)
+        scenarios = [_listed(load(dict(stated)))[0] for stated in document["measurements"]]
+        loads = [_load_of_document(load) for load in document.get("loads") or ()]
     except InputError as error:
         raise InputError([f"saved anchor '{name}' cannot be read: {said}" for said in error.problems]) from error
     except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
@@ -413,19 +388,12 @@ def of_document(document: Mapping[str, Any], name: str) -> Anchor:
     return joined([*([_of_scenarios(scenarios, name)] if scenarios or not loads else []), *loads], name)
 
 
-def _loads_of(document: Mapping[str, Any]) -> list[Anchor]:
-    if not document.get("loads"):
-        return []
-
-    return of_documents(document["loads"])
-
-
 def save(known: Anchored, name: str, store: str | None = None) -> None:
     """Keep anchors under a name in a store of runs; they are learned from again whenever they are used."""
     from sightline import __version__
 
     whole = joined(known.anchors, name)
-    scenarios = [one.scenario for one in (*whole.timed, *(load.timed[0] for load in whole.loads))]
+    scenarios = [measured.scenario for measured in (*whole.timed, *(load.timed[0] for load in whole.loads))]
     tasks = sorted({task_name(scenario) for scenario in scenarios})
     document = {
         "version": __version__,
@@ -443,8 +411,11 @@ def save(known: Anchored, name: str, store: str | None = None) -> None:
 def listing(store: str | None = None) -> list[dict[str, Any]]:
     """Return all saved anchors of a store without their measurements, in the order of their names."""
     opened = open_store(store)
-    found = [read_anchor(opened, name) for name in anchor_names(opened)]
-    return [{key: value for key, value in one.items() if key not in ("measurements", "loads")} for one in found]
+    documents = [read_anchor(opened, name) for name in anchor_names(opened)]
+    return [
+        {key: value for key, value in document.items() if key not in ("measurements", "loads")}
+        for document in documents
+    ]
 
 
 def _each(values: Any) -> list[str]:

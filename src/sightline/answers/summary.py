@@ -180,7 +180,7 @@ def best(profiles: Sequence[Profile]) -> list[bool]:
 def keeps_slo(profile: Profile) -> bool:
     """Return whether as many requests as the objective of a load asks kept its limits; true without one."""
     # The other tasks need nothing of the simulator.
-    from sightline.simulation.results.totals import meets
+    from sightline.simulation.results.summary import meets
 
     slo = profile.scenario.workload.slo
     return slo is None or meets(profile.good_share, slo)

@@ -15,7 +15,7 @@ from sightline.validation.coverage_cells import STATUSES, TABLES, Cell
 
 if TYPE_CHECKING:
     from sightline.calibration.from_tables import Calibration
-    from sightline.validation import Answer, Result
+    from sightline.validation.cases import Answer, Result
     from sightline.validation.nearest import Near
 
 NOTHING = "-"

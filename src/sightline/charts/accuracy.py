@@ -15,7 +15,7 @@ from sightline.charts.drawing import SCREEN, Room
 from sightline.quantities import percent
 
 if TYPE_CHECKING:
-    from sightline.validation import Result
+    from sightline.validation.cases import Result
 
 _SIDE, _COLUMNS = 230, 3
 _THOUSANDS = 1e4

@@ -217,7 +217,7 @@ def _over_time(answer: Any, room: Room) -> Spec | None:
 
 
 def _parity(answer: Any, room: Room) -> Spec | None:
-    from sightline.validation import Result
+    from sightline.validation.cases import Result
 
     if not _all_of(answer, Result):
         return None

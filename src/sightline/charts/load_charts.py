@@ -16,9 +16,9 @@ from sightline.profile import Profile
 from sightline.quantities import percent
 from sightline.simulation.load import Floats
 from sightline.simulation.outcome import Outcome
-from sightline.simulation.results.figures import Summary, summary_of
+from sightline.simulation.results.iterations import replica_seconds
+from sightline.simulation.results.summary import Summary, summary_of
 from sightline.simulation.results.times import times_of
-from sightline.simulation.results.totals import replica_seconds
 
 TIMES = {"ttft_s": "Time to first token", "tpot_s": "Time per output token", "latency_s": "Latency"}
 MEASURED, SIMULATED = "measured", "simulated"

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from sightline.progress import Progress
     from sightline.reproduction.asking import Source
     from sightline.reproduction.reproduce import Chosen
-    from sightline.validation import MeasuredFiles, Result
+    from sightline.validation.cases import Result
+    from sightline.validation.evaluation import MeasuredFiles
 
 FILES = (".csv", ".yaml", ".yml", ".json")
 """What names of scenario files end in; other names are of suites."""
@@ -129,7 +130,7 @@ def validate(options: ValidateOptions) -> None:
             results, means = _left_out(options, progress)
         else:
             results, means = _run(options, measured, progress), {}
-    from sightline.validation.suite import results_to_dict
+    from sightline.validation.cases import results_to_dict
 
     report = _Errors(
         kind="validation",
@@ -179,7 +180,7 @@ class _Errors(Report):
 
 def _measured(options: ValidateOptions) -> "list[MeasuredFiles]":
     """The scenarios of files, if there are any."""
-    from sightline.validation import MeasuredFiles
+    from sightline.validation.evaluation import MeasuredFiles
 
     if not options.files:
         return []
@@ -189,7 +190,7 @@ def _measured(options: ValidateOptions) -> "list[MeasuredFiles]":
 
 def _run(options: ValidateOptions, measured: "list[MeasuredFiles]", progress: "Progress") -> "list[Result]":
     """The errors of the suites of these names and of files; without either, of all suites."""
-    from sightline.validation import choose, evaluate
+    from sightline.validation.evaluation import choose, evaluate
 
     names = options.names
     suites = choose(names, options.data, locked=options.locked) if names or not measured else ()
@@ -201,7 +202,8 @@ def _run(options: ValidateOptions, measured: "list[MeasuredFiles]", progress: "P
 
 def _left_out(options: ValidateOptions, progress: "Progress") -> "tuple[list[Result], dict[str, Any]]":
     """Leave the sources of the chosen suites out, one after the other: their errors, and what they let one expect."""
-    from sightline.validation import choose, left_out, suites
+    from sightline.validation import left_out
+    from sightline.validation.evaluation import choose, suites
     from sightline.validation.left_out import shipped, source_steps
 
     names = options.names

@@ -82,8 +82,8 @@ def _use(kind: str, name: str) -> list[str]:
 
 def _anchors(name: str | None, store: str | None, *, as_json: bool, delete: bool) -> None:
     """Show all saved anchors, or show or delete one."""
-    from sightline.anchors import listing
     from sightline.anchors.files import delete_anchor, read_anchor
+    from sightline.anchors.sources import listing
     from sightline.answers.catalog import anchor_outline, anchors_outline
     from sightline.runs import open_store
 

@@ -240,8 +240,9 @@ def anchored_by(anchors: list[str] | None, store: str | None, name: str | None =
         if name is not None:
             raise InputError(f"--save-anchor '{name}' requires --anchor")
         return None
-    from sightline.anchors import anchored, save
+    from sightline.anchors.corrected import anchored
     from sightline.anchors.files import check_name
+    from sightline.anchors.sources import save
     from sightline.runs import open_store
 
     if name is not None:

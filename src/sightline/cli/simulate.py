@@ -87,7 +87,7 @@ def simulate(options: SimulateOptions) -> None:
 
 def _scenarios(loaded: "Loaded", options: SimulateOptions) -> "list[ServingScenario]":
     """The scenarios; refused are those of other tasks, and options that cannot go together for so many."""
-    from sightline.anchors.answers import loads_of
+    from sightline.anchors.corrected import loads_of
 
     found, chart, several = loads_of(loaded.scenarios), options.reports.chart, len(loaded.scenarios) > 1
     for name, path in (("--requests", options.requests), ("--trace", options.trace)):
@@ -114,7 +114,7 @@ def _simulated(
     if len(scenarios) == 1 and not options.capacity and (options.stream or is_long(scenarios[0])):
         only = streamed(scenarios[0], options.requests, progress, intervals=options.intervals, known=known)
         return [only], [], replace(options, requests=None)
-    from sightline.anchors.answers import simulated
+    from sightline.anchors.corrected import simulated
 
     how = {"capacity": options.capacity, "intervals": options.intervals, "stream": options.stream}
     answers, found = simulated(scenarios, progress, known, **how)
@@ -125,7 +125,7 @@ def _beside_measured(
     scenario: "ServingScenario", options: SimulateOptions, known: "Anchored | None", replay: str
 ) -> None:
     """Simulate the very requests of a measured run, and show both."""
-    from sightline.anchors import simulate as simulate_one
+    from sightline.anchors.corrected import simulate as simulate_one
 
     shown = served_run(replay, options.store)
     answer = simulate_one(scenario, anchor=known or (), load=[shown.outcome.requests], intervals=options.intervals)
@@ -185,7 +185,7 @@ def _write_runs(answers: "list[Profile]", options: SimulateOptions) -> ReportOpt
         return replace(options.reports, chart=None)
     if options.requests is not None:
         from sightline.runs.store import as_parquet
-        from sightline.simulation.results.figures import request_table
+        from sightline.simulation.results.summary import request_table
 
         output.write_file(options.requests, as_parquet(request_table(answers[0].outcome)))
     if options.trace is not None and answers[0].outcome is None:
@@ -285,7 +285,7 @@ def streamed(
     known: "Anchored | None" = None,
 ) -> "Profile":
     """Return the profile of a load of which no rows are kept; they go to ``requests`` in order of their ends."""
-    from sightline.anchors import simulate
+    from sightline.anchors.corrected import simulate
 
     run = partial(simulate, scenario, anchor=known or (), intervals=intervals, streamed=True, progress=progress)
     if requests is None:
@@ -311,7 +311,7 @@ class _Pieces:
 
     def write(self, numbers: "Integers", piece: "Outcome") -> None:
         """Write a piece."""
-        from sightline.simulation.results.figures import request_table
+        from sightline.simulation.results.summary import request_table
 
         request_table(piece, numbers).write_parquet(self._folder / f"{self._written:08}.parquet", compression="zstd")
         self._written += 1

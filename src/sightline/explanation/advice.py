@@ -76,7 +76,7 @@ def answer(scenario: Any, known: "Anchored | None") -> Profile:
 
     if scenario.workload.task != "serve":
         return predict(scenario, anchor=known)
-    from sightline.anchors import simulate
+    from sightline.anchors.corrected import simulate
 
     return simulate(scenario, anchor=known or (), intervals=False)
 

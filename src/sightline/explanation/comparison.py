@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from sightline.anchors import anchored
+from sightline.anchors.corrected import anchored
 from sightline.errors import InputError, nearest
 from sightline.explanation.compared import (
     ANOTHER_RUN,
@@ -42,7 +42,7 @@ from sightline.simulation.results.times import student, times_of
 if TYPE_CHECKING:
     import polars
 
-    from sightline.anchors import Given
+    from sightline.anchors.sources import Given
     from sightline.prediction.anchoring import Anchored
 
 PARTS = 20

@@ -23,7 +23,7 @@ from sightline.runs import open_store
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sightline.anchors import Given
+    from sightline.anchors.sources import Given
     from sightline.prediction.anchoring import Anchored
 
 
@@ -58,7 +58,7 @@ def explain(
     Raises:
         InputError: What is asked for cannot be found, is of several scenarios, or an anchor teaches nothing.
     """
-    from sightline.anchors import anchored
+    from sightline.anchors.corrected import anchored
 
     known = anchored(anchor, store) if anchor else None
     of_trace = scenario is not None

@@ -92,7 +92,7 @@ def _joined(subject: Subject, known: "Anchored | None") -> "tuple[Anchored | Non
     """What the run teaches; what other anchors taught where some were given, or where it teaches nothing."""
     if known is not None:
         return known, []
-    from sightline.anchors import anchored
+    from sightline.anchors.corrected import anchored
 
     try:
         return anchored([subject.given]), []

@@ -277,7 +277,7 @@ def _answer(scenario: Any, known: "Anchored | None", *, intervals: bool = True) 
     """The prediction of a scenario: a load is simulated."""
     if scenario.workload.task != "serve":
         return predict(scenario, anchor=known)
-    from sightline.anchors import simulate
+    from sightline.anchors.corrected import simulate
 
     return simulate(scenario, anchor=known or (), intervals=intervals)
 

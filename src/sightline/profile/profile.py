@@ -242,7 +242,7 @@ class Profile:
     outcome: Any
     """Of serving: what became of each request (`sightline.simulation.outcome`); None where it was not kept."""
     summary: Any
-    """Of serving without rows: what they came to (`sightline.simulation.results.figures`)."""
+    """Of serving without rows: what they came to (`sightline.simulation.results.summary`)."""
     limited_by: str
     """Of serving: what kept the engine from answering faster, in words; empty where that is not known."""
     curve: Sequence[Mapping[str, Any]]

@@ -16,7 +16,7 @@ from sightline.profile import LEVEL_NAMES
 from sightline.quantities import GIB, percent
 from sightline.reproduction.asking import Ask, Asked, Assumption, Findings, Row, Source, Tables
 from sightline.reproduction.outcomes import Choice, Interpretation, OpenSetting, judged, taken
-from sightline.validation.suite import Answer
+from sightline.validation.cases import Answer
 
 VIEW: OpenSetting[str] = OpenSetting(
     name="view of the devices", choices={"ideal view": "ideal", "calibrated view": "calibrated"}

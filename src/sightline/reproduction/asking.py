@@ -7,7 +7,7 @@ from functools import wraps
 from itertools import product
 from typing import Any, Protocol
 
-from sightline.anchors import predict, simulate
+from sightline.anchors.corrected import predict, simulate
 from sightline.exploration.study_answer import StudyAnswer
 from sightline.loading import load_all
 from sightline.planning.plan_answer import PlanAnswer
@@ -17,8 +17,8 @@ from sightline.progress import SILENT, Progress
 from sightline.reproduction.outcomes import Choice, Interpretation, OpenSetting, ReproducedTable, Status, table, taken
 from sightline.runs import Store
 from sightline.scenario import ServingScenario
-from sightline.validation.suite import Result
-from sightline.validation.validate import validate
+from sightline.validation.cases import Result
+from sightline.validation.evaluation import validate
 
 Asked = Mapping[str, Any]
 """A scenario as a file would hold it."""

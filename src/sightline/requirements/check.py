@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from sightline.anchors import anchored, find_capacity, predict, simulate
+from sightline.anchors.corrected import anchored, find_capacity, predict, simulate
 from sightline.errors import InputError
 from sightline.profile import SERVING, TRAINING, Profile, task_of
 from sightline.quantities import GIB, Dimension, as_json, format_quantity, significant

@@ -17,7 +17,7 @@ from sightline.prediction.generation.batch_profile import server_constants
 from sightline.prediction.generation.engine_constants import InferenceConstants
 from sightline.prediction.generation.sites import NOTHING, PACE, constants_at, shifts, site_spread
 from sightline.scenario import GenerationScenario, ServingScenario
-from sightline.simulation.cache import alike
+from sightline.simulation.deployment import alike
 from sightline.simulation.load import Floats, Integers, Requests, joined, load_of, mean_lengths
 from sightline.simulation.outcome import Outcome
 from sightline.simulation.results.times import Z, error_of_mean, request_times, times_of
@@ -36,7 +36,7 @@ UNLIKE = 1.5
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Cell:
-    """Some requests of a load, and one of their times."""
+    """A group of requests and one measured time of theirs."""
 
     quantity: str
     rows: Integers
@@ -65,7 +65,7 @@ class Cell:
 
 
 def cells_of(requests: Requests, quantity: str, seconds: Floats) -> list[Cell]:
-    """Return the cells of a time that was measured of each request; NaN where it was not."""
+    """Split a time measured per request into cells; ``seconds`` is NaN where it was not measured."""
     known = np.flatnonzero(seconds > 0)
     parts = np.array_split(known, max(min(PARTS, known.size // LEAST), 1))
     split = [half for part in parts for half in _by_length(part, requests.prompt_tokens)] if _first(quantity) else parts
@@ -107,7 +107,7 @@ Point = tuple[tuple[str, float], ...]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ServedLoad:
-    """Requests of a load, and when a real server answered them."""
+    """The requests of a load and the times at which a real server answered them."""
 
     name: str
     scenario: ServingScenario
@@ -139,7 +139,7 @@ class ServedLoad:
         ]
         if not self.first_token_s.size:
             return stated
-        return [one for key in QUANTITIES for one in cells_of(self.requests, key, self._measured[key])]
+        return [cell for key in QUANTITIES for cell in cells_of(self.requests, key, self._measured[key])]
 
     @property
     def _measured(self) -> Mapping[str, Floats]:
@@ -210,11 +210,11 @@ class ServedLoad:
     def _scatter(self) -> dict[str, float]:
         """How far errors differ between the cells of a time: no constant need explain that."""
         errors = np.array([cell.logarithm for cell in self.cells]) - self._logarithms(self._before)
-        found = {}
+        scatter = {}
         for quantity in {cell.quantity for cell in self.cells}:
             own = [place for place, cell in enumerate(self.cells) if cell.quantity == quantity]
-            found[quantity] = float(errors[own].std(ddof=1)) if len(own) > 1 else 0.0
-        return found
+            scatter[quantity] = float(errors[own].std(ddof=1)) if len(own) > 1 else 0.0
+        return scatter
 
     def _uncertainties(self) -> list[float]:
         """Standard errors of the cells' logarithms, by how far requests are from those simulated before."""
@@ -298,12 +298,12 @@ class ServedLoad:
 
 
 def without_rows(name: str, scenario: ServingScenario, means: Mapping[str, float]) -> ServedLoad:
-    """Return a load of which means alone were measured; its requests are drawn as the scenario says."""
+    """Return a load with measured means only; its requests are drawn from the scenario."""
     return ServedLoad(name=name, scenario=scenario, requests=joined(list(load_of(scenario))), means=means)
 
 
 def anchor_of_load(load: ServedLoad, unused: Sequence[str] = ()) -> Anchor:
-    """Return the anchor of a measured load, of a long one its beginning."""
+    """Return the anchor of a measured load; only the beginning of a long load is used."""
     shown = load if load.means else load.of_first(MOST_REQUESTS)
     return Anchor(name=load.name, timed=(), loads=(shown,), unused=tuple(unused))
 

@@ -1,4 +1,4 @@
-"""Replicas that come and go with the load, as Kubernetes' Horizontal Pod Autoscaler lets them."""
+"""Autoscaling: starts and stops replicas with the load, by the rules of Kubernetes' Horizontal Pod Autoscaler."""
 
 from collections import deque
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ UTILIZATION: Final = 0.7
 
 
 class Scaling(NamedTuple):
-    """How many replicas a load gets."""
+    """Bounds and target of an autoscaled deployment."""
 
     least: int
     most: int
@@ -37,7 +37,7 @@ class Scaling(NamedTuple):
 
 
 def usual_target(max_sequences: int) -> float:
-    """Return the requests that a replica should have where nobody says: Knative's default."""
+    """Return the default target of requests in flight per replica, as Knative sets it."""
     return UTILIZATION * min(CONCURRENCY, max_sequences)
 
 
@@ -78,12 +78,12 @@ class Autoscaler:
         now = self.next_s
         self._looks += 1
         self._wanted = self._recommendation()
-        for one in self._there[self._wanted :]:
-            self._stop(one, now)
+        for replica in self._there[self._wanted :]:
+            self._stop(replica, now)
         del self._there[self._wanted :]
         self._let_go()
         # What is being stopped keeps its devices until it is done.
-        taken = {one.place for one in (*self._there, *self._stopping)}
+        taken = {replica.place for replica in (*self._there, *self._stopping)}
         free = [place for place in range(self._rule.most) if place not in taken]
         for place in free[: self._wanted - len(self._there)]:
             self._start(place, now)
@@ -94,42 +94,44 @@ class Autoscaler:
         ratio = requests / (rule.target * now)
         wanted = now if 1.0 - TOLERANCE <= ratio <= 1.0 + TOLERANCE else ceil(requests / rule.target)
         self._recommended.append(wanted)
-        held = min(max(self._recommended), now)
+        highest = min(max(self._recommended), now)
         times, more = MOST_AT_ONCE
-        return min(max(wanted, held, rule.least), max(times * now, now + more), rule.most)
+        return min(max(wanted, highest, rule.least), max(times * now, now + more), rule.most)
 
     def _requests(self) -> int:
         """Requests of the replicas that take any."""
-        places = [one.place for one in self._there]
+        places = [replica.place for replica in self._there]
         return int(self._fleet.counts[places][:, [RUNNING, WAITING, READY]].sum())
 
     def _start(self, place: int, now: float) -> None:
         renew(self._fleet, place, self._facts)
-        one = _Lifetime(place, now, now + self._rule.startup_s)
-        self._fleet.clocks[place, SERVES_FROM] = one.serves_s
-        self._there.append(one)
-        self._all.append(one)
+        replica = _Lifetime(place, now, now + self._rule.startup_s)
+        self._fleet.clocks[place, SERVES_FROM] = replica.serves_s
+        self._there.append(replica)
+        self._all.append(replica)
 
-    def _stop(self, one: _Lifetime, now: float) -> None:
-        one.asked_to_stop_s = now
-        self._fleet.clocks[one.place, SERVES_FROM] = np.inf
-        self._stopping.append(one)
+    def _stop(self, replica: _Lifetime, now: float) -> None:
+        replica.asked_to_stop_s = now
+        self._fleet.clocks[replica.place, SERVES_FROM] = np.inf
+        self._stopping.append(replica)
 
     def _let_go(self) -> None:
         """Note which replicas have finished what they had, and since when."""
-        for one in self._stopping:
-            if self._fleet.clocks[one.place, NEXT] == np.inf:
+        for replica in self._stopping:
+            if self._fleet.clocks[replica.place, NEXT] == np.inf:
                 # An idle replica last began when it found nothing to do.
-                one.stopped_s = max(one.asked_to_stop_s, float(self._fleet.clocks[one.place, STARTED]))
-        self._stopping = [one for one in self._stopping if one.stopped_s == np.inf]
+                replica.stopped_s = max(replica.asked_to_stop_s, float(self._fleet.clocks[replica.place, STARTED]))
+        self._stopping = [replica for replica in self._stopping if replica.stopped_s == np.inf]
 
     def lifetimes(self, later_s: float) -> Lifetimes:
         """Return all replicas so far, their times later by what precedes the engine's queue."""
         self._let_go()
-        times = np.array([(one.started_s, one.serves_s, one.asked_to_stop_s, one.stopped_s) for one in self._all])
+        times = np.array(
+            [(replica.started_s, replica.serves_s, replica.asked_to_stop_s, replica.stopped_s) for replica in self._all]
+        )
         started_s, serves_s, asked_to_stop_s, stopped_s = times.T + later_s
         return Lifetimes(
-            replica=np.array([one.place for one in self._all]),
+            replica=np.array([replica.place for replica in self._all]),
             started_s=started_s,
             serves_s=serves_s,
             asked_to_stop_s=asked_to_stop_s,

@@ -13,7 +13,7 @@ from sightline.progress import SILENT, Progress
 from sightline.scenario import Arrival, ServingScenario, Slo
 from sightline.simulation.load import Floats
 from sightline.simulation.outcome import COMPLETED
-from sightline.simulation.results.totals import answered, kept, meets
+from sightline.simulation.results.summary import answered, kept, meets
 
 WITHIN = 0.01
 """How close the rate is found, relative to it."""
@@ -39,7 +39,7 @@ OPEN = ("poisson", "gamma", "constant", "trace")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Tried:
-    """A load at one rate."""
+    """The result of simulating a load at one rate."""
 
     rate: float
     """Arrivals per second."""
@@ -57,7 +57,7 @@ class Tried:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Capacity:
-    """What a search for the highest rate found."""
+    """The result of a search for the highest rate."""
 
     rate: float | None
     """Arrivals per second; None where no rate meets the objective, or none breaks it."""
@@ -72,7 +72,7 @@ class Capacity:
     @property
     def profile(self) -> Profile | None:
         """The run at the highest rate."""
-        return next((one.profile for one in self.tried if one.rate == self.rate), None)
+        return next((tried.profile for tried in self.tried if tried.rate == self.rate), None)
 
     def users(self, think_s: float) -> int | None:
         """Return how many users who think so long between requests it serves; None where no rate was found."""
@@ -81,13 +81,13 @@ class Capacity:
     def points(self) -> list[dict[str, Any]]:
         """What was found at each rate, under result keys."""
         return [
-            {"rate": one.rate, "good_share": one.good} | {key: getattr(one.profile, key) for key in KEPT}
-            for one in self.tried
+            {"rate": point.rate, "good_share": point.good} | {key: getattr(point.profile, key) for key in KEPT}
+            for point in self.tried
         ]
 
 
 def users_at(rate: float, profile: Profile, think_s: float) -> int:
-    """Return how many users send so many requests per second: each waits for the answer, thinks, and sends the next.
+    """Return how many users a rate corresponds to; each waits for its answer, thinks, and sends the next request.
 
     By Little's law: the rate times the seconds from one request of a user to the next.
     """
@@ -99,22 +99,22 @@ def at_rate(scenario: ServingScenario, rate: float) -> ServingScenario:
 
     A closed loop and a burst have no rate: their requests arrive as a Poisson process. A ramp is left out.
     """
-    asked = scenario.workload.arrival
-    process = asked.process if asked.process in OPEN else "poisson"
-    arrival: Arrival = replace(asked, process=process, rate=rate, ramp=(), concurrency=None, ramp_up_s=0.0)
+    stated = scenario.workload.arrival
+    process = stated.process if stated.process in OPEN else "poisson"
+    arrival: Arrival = replace(stated, process=process, rate=rate, ramp=(), concurrency=None, ramp_up_s=0.0)
     return replace(scenario, workload=replace(scenario.workload, arrival=arrival))
 
 
 def searched_as(scenario: ServingScenario) -> str:
-    """Return what of the stated arrivals a search for one rate leaves out, in words; empty where it is nothing."""
-    asked = scenario.workload.arrival
-    if asked.process not in OPEN:
-        return f"workload.arrival.process {asked.process} has no rate; using a Poisson process"
-    return "workload.arrival.ramp is ignored; each simulation uses one constant rate" if asked.ramp else ""
+    """Return a sentence on which stated arrivals the search ignores; empty if none."""
+    stated = scenario.workload.arrival
+    if stated.process not in OPEN:
+        return f"workload.arrival.process {stated.process} has no rate; using a Poisson process"
+    return "workload.arrival.ramp is ignored; each simulation uses one constant rate" if stated.ramp else ""
 
 
 def longer(scenario: ServingScenario, needed: float) -> ServingScenario:
-    """Return the question with at least so many requests, up to a limit; a trace has those that it has."""
+    """Return the scenario with at least ``needed`` requests, up to a limit; traces are unchanged."""
     shape = scenario.workload.requests
     count = min(ceil(needed), MOST_REQUESTS)
     if shape is None or count <= shape.count:
@@ -123,12 +123,12 @@ def longer(scenario: ServingScenario, needed: float) -> ServingScenario:
 
 
 def longer_by(scenario: ServingScenario, running: float) -> ServingScenario:
-    """Return the question with so many requests that the run lasts long enough while so many are under way."""
+    """Return the scenario with enough requests for a run with so many requests in flight to reach a steady state."""
     return longer(scenario, ENOUGH * running)
 
 
 def long_enough(scenario: ServingScenario, rate: float) -> ServingScenario:
-    """Return the question with so many requests that they tell a rate near this one to `WITHIN`.
+    """Return the scenario with enough requests to measure a rate near this one to `WITHIN`.
 
     So far the rate of as many arrivals is off by chance: the square root of their number. And a queue that grows by
     that much faster than it is answered reaches the limit on waiting.
@@ -180,17 +180,17 @@ def highest_rate(
         progress.advance()
         return meets(tried[rate].lasting, slo)
 
-    found, high = _bracket(keeps, first, step)
-    unbroken = found == high
-    while found is not None and not unbroken and high / found > 1.0 + within:
-        middle = (found * high) ** 0.5
-        found, high = (middle, high) if keeps(middle) else (found, middle)
-    for share in drawn if found is not None and not unbroken else ():
-        keeps(share * (found or 0.0))
+    low, high = _bracket(keeps, first, step)
+    unbroken = low == high
+    while low is not None and not unbroken and high / low > 1.0 + within:
+        middle = (low * high) ** 0.5
+        low, high = (middle, high) if keeps(middle) else (low, middle)
+    for share in drawn if low is not None and not unbroken else ():
+        keeps(share * (low or 0.0))
     rows = tuple(tried[rate] for rate in sorted(tried))
     if unbroken:
         return Capacity(rate=None, tried=rows, sentence=_unbroken(rows[-1]), unbroken=True)
-    return Capacity(rate=found, tried=rows, sentence=_in_words(tried.get(found or 0.0), rows, slo))
+    return Capacity(rate=low, tried=rows, sentence=_in_words(tried.get(low or 0.0), rows, slo))
 
 
 def _bracket(keeps: Callable[[float], bool], first: float, step: float) -> tuple[float | None, float]:
@@ -216,7 +216,7 @@ def _bracket(keeps: Callable[[float], bool], first: float, step: float) -> tuple
 
 
 def lasting_share(profile: Profile, slo: Slo) -> float:
-    """Return the share of requests that kept every limit: of all, or of the last third, whichever is smaller.
+    """Return the share of requests within every limit: of all or of the last third, whichever is smaller.
 
     Of a queue that grows the first requests stand in little of it.
     """
@@ -234,22 +234,22 @@ def _late_share(profile: Profile, slo: Slo) -> float:
     return float(good[order[int(LATE * good.size) :]].mean())
 
 
-def _in_words(found: Tried | None, tried: tuple[Tried, ...], slo: Slo) -> str:
+def _in_words(best_rate: Tried | None, tried: tuple[Tried, ...], slo: Slo) -> str:
     """What was found, and of nothing the best that was reached."""
-    if found is not None:
-        said = f"up to {found.rate:.4g} requests per second meet the SLO"
-        lasts_s, latency_s = found.profile.duration_s, found.profile.latency_s["mean"]
+    if best_rate is not None:
+        sentence = f"up to {best_rate.rate:.4g} requests per second meet the SLO"
+        lasts_s, latency_s = best_rate.profile.duration_s, best_rate.profile.latency_s["mean"]
         wait, what = max((latency_s, "a request's latency"), (_waiting_s(slo), "the latency limit"))
         if lasts_s >= ENOUGH * wait:
-            return said
+            return sentence
         return (
-            f"{said} in a run of {lasts_s:.3g} s, {lasts_s / wait:.3g} times {what}; simulate more requests "
+            f"{sentence} in a run of {lasts_s:.3g} s, {lasts_s / wait:.3g} times {what}; simulate more requests "
             "(workload.requests.count, or a longer trace) to see whether queues keep growing"
         )
-    best = max(tried, key=lambda one: one.lasting)
+    best = max(tried, key=lambda point: point.lasting)
     if not best.profile.completed:
-        why = ", ".join(f"{count:,} are {reason}" for reason, count in best.profile.refused.items())
-        return f"no rate meets the SLO: no request is answered, {why}"
+        reasons = ", ".join(f"{count:,} are {reason}" for reason, count in best.profile.refused.items())
+        return f"no rate meets the SLO: no request is answered, {reasons}"
     of = "the requests" if best.good <= best.late else "the last third of the requests"
     return (
         f"no rate meets the SLO: at {best.rate:.3g} requests per second, {100 * best.lasting:.3g} % of {of} meet "
@@ -270,8 +270,8 @@ def _missed(profile: Profile, slo: Slo) -> str:
     """The limits that too few requests keep, and what they would have to be at that rate."""
     if profile.outcome is None:
         return ""
-    found = answered(profile.outcome)
-    reached = {key: _reached(getattr(found, key), slo) for key in ("ttft_s", "tpot_s", "latency_s")}
+    times = answered(profile.outcome)
+    reached = {key: _reached(getattr(times, key), slo) for key in ("ttft_s", "tpot_s", "latency_s")}
     return "".join(
         f"; {slo.percentile:g} % have {key.removesuffix('_s').upper() if key != 'latency_s' else 'latency'} up "
         f"to {reached[key]:.3g} s, workload.slo.{key.removesuffix('_s')} is {getattr(slo, key):.3g} s"

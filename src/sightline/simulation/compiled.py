@@ -74,11 +74,11 @@ class _EntryLibrary(_Library):  # type: ignore[misc]
 
 def _all_reached(libraries: Sequence[Any]) -> Iterator[Any]:
     """Yield libraries, and those that parts among them reach, once each."""
-    found, left = set(), list(libraries)
+    reached, left = set(), list(libraries)
     while left:
         library = left.pop()
-        if library not in found:
-            found.add(library)
+        if library not in reached:
+            reached.add(library)
             yield library
             left += library.reached() if isinstance(library, _PartLibrary) else ()
 

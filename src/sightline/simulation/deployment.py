@@ -1,7 +1,7 @@
-"""A scenario's plan as the numbers that the loop takes: pools of equal replicas, and what joins them."""
+"""A scenario's plan as the numbers that the loop takes: what it may state, its pools of replicas, the room in each."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -9,40 +9,192 @@ import numpy as np
 from sightline.errors import InputError
 from sightline.frameworks.engine import Limits, serving_limits
 from sightline.prediction.generation.heterogeneous import assignments, on_group
+from sightline.prediction.generation.memory import generation_memory
+from sightline.prediction.generation.phases import price_generation
 from sightline.prediction.generation.policies import transfer_s
 from sightline.prediction.generation.replica import Worker
-from sightline.scenario import Cluster, Disaggregation, GenerationPlan, KvTier, Network, ServingScenario
-from sightline.simulation.autoscaling import Scaling, usual_target
-from sightline.simulation.engine.policies import POLICIES
-from sightline.simulation.engine.state import (
-    ANSWER,
-    CHUNK,
-    COMPUTED,
-    DECODE,
-    ENDED,
-    ESTIMATE,
-    PREFILL,
-    PROMPT,
-    SCHEDULED,
-    WHOLE,
-    Facts,
-    Tier,
+from sightline.quantities import Count, show
+from sightline.scenario import (
+    Cluster,
+    Disaggregation,
+    Generate,
+    GenerationPlan,
+    GenerationScenario,
+    KvTier,
+    Network,
+    ServingScenario,
 )
+from sightline.simulation.autoscaling import Scaling, usual_target
+from sightline.simulation.engine import state
+from sightline.simulation.engine.policies import POLICIES
+from sightline.simulation.engine.state import Facts, Tier
 from sightline.simulation.load import Floats, MeanLengths
 from sightline.simulation.outcome import ANY_NUMBER
 from sightline.simulation.serve import Deployment, Pool
 from sightline.simulation.times import CONTEXT_BITS, axis_points, packed, prompt_attention_seconds, step_seconds
 
+CUTS_BY_CHOICE = ("vllm", "tgi", "tensorrt-llm")
+"""Policies that cut prompts or not, as the plan says; the others have one way."""
+DISAGGREGATED = ("vllm", "sglang", "tensorrt-llm")
+"""Policies of engines whose workers for prompts and for decoding are apart."""
+WITHOUT_PREFIX_CACHE = ("vllm-0", "orca", "static")
+WITHOUT_BUDGET = ("orca", "static")
+WITH_TIERS = ("vllm", "sglang", "tensorrt-llm")
+"""Policies of engines that keep what the device evicts in other memories."""
+WITH_DRAFTS = ("vllm", "sglang", "tgi", "tensorrt-llm")
+"""Policies whose decode passes may verify drafted tokens."""
+
+
+def check_plan(scenario: ServingScenario) -> None:
+    """Reject plan options that the simulator does not model.
+
+    Raises:
+        InputError: A sentence for each key of the plan that no simulation follows.
+    """
+    plan = scenario.plan
+    problems = (*_not_simulated(plan), *_not_scaled(scenario), *_not_of_the_policy(plan), *_tiers_without_use(plan))
+    if problems:
+        raise InputError(problems)
+
+
+def _not_simulated(plan: GenerationPlan) -> Iterator[str]:
+    """Keys that no policy of the simulator knows."""
+    adapters = plan.lora_adapters
+    if adapters is not None and adapters.loaded is not None and adapters.loaded < adapters.count:
+        yield (
+            f"plan.lora_adapters.loaded is {adapters.loaded}; supported: all in device memory, "
+            f"plan.lora_adapters.count {adapters.count}"
+        )
+    if plan.attention_data_parallel > 1:
+        yield (
+            f"plan.attention_data_parallel is {show(plan.attention_data_parallel)}; allowed in a Scenario: 1, "
+            "with its groups as plan.data_parallel"
+        )
+
+
+def _not_scaled(scenario: ServingScenario) -> Iterator[str]:
+    """What replicas that come and go cannot be."""
+    plan, scale = scenario.plan, scenario.plan.autoscale
+    if scale is None:
+        return
+    others = {
+        "plan.disaggregate": plan.disaggregate is not None,
+        "plan.kv_tiers": bool(plan.kv_tiers),
+        "plan.data_parallel above 1": bool(plan.data_parallel > 1),
+        "heterogeneous devices": bool(scenario.cluster.groups),
+    }
+    for name, stated in others.items():
+        if stated:
+            yield f"plan.autoscale is not supported with {name}"
+    if scale.most > plan.replicas and not any(others.values()):
+        yield (
+            f"plan.autoscale.max is {scale.most}; allowed: up to plan.replicas {plan.replicas}, for which the cluster "
+            "has devices"
+        )
+
+
+def _not_of_the_policy(plan: GenerationPlan) -> Iterator[str]:
+    """Keys that the engine's policy, as it is simulated, does not look at."""
+    engine, policy = plan.engine, plan.engine.serving.policy
+    usual = {**engine.defaults, **engine.serving.defaults}
+    release = f"{engine.name} {engine.version}".rstrip()
+    if policy not in CUTS_BY_CHOICE and plan.chunked_prefill != usual.get("chunked_prefill", False):
+        yield f"plan.chunked_prefill is {show(plan.chunked_prefill)}; supported for {release}: its default"
+    if plan.disaggregate is not None and plan.speculative is not None:
+        yield "plan.speculative cannot be combined with plan.disaggregate"
+    if plan.disaggregate is not None and policy not in DISAGGREGATED:
+        yield f"plan.disaggregate is not supported for {release}; supported: {', '.join(DISAGGREGATED)}"
+    if policy in WITHOUT_PREFIX_CACHE and plan.prefix_cache:
+        yield f"plan.prefix_cache is true; supported for {release}: false"
+    if policy not in WITH_DRAFTS and plan.speculative is not None:
+        yield f"plan.speculative is not supported for {release}; supported: {', '.join(WITH_DRAFTS)}"
+    if policy in WITHOUT_BUDGET and plan.max_batched_tokens:
+        yield f"plan.max_batched_tokens is {show(plan.max_batched_tokens)}; {release} has no such limit"
+
+
+def _tiers_without_use(plan: GenerationPlan) -> Iterator[str]:
+    """Tiers that nothing would be kept in or loaded from."""
+    engine = plan.engine
+    if not plan.kv_tiers:
+        return
+    if engine.serving.policy not in WITH_TIERS:
+        release = f"{engine.name} {engine.version}".rstrip()
+        yield f"plan.kv_tiers is not supported for {release}; supported: {', '.join(WITH_TIERS)}"
+    elif not plan.prefix_cache:
+        yield "plan.kv_tiers requires plan.prefix_cache true"
+    if plan.disaggregate is not None:
+        yield "plan.kv_tiers cannot be combined with plan.disaggregate"
+
+
+LONGEST_PASS = 2048
+"""Tokens of the largest iteration where the engine measures nothing at its start."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """The KV cache of one replica and the memory of its fullest device."""
+
+    blocks: int
+    memory_bytes: Mapping[str, float]
+    """By part, with ``total``; the cache is all that is left for it."""
+    block_bytes: float
+    """Of a block on the fullest device."""
+    fits: bool
+    """Whether there is room for one block and more."""
+
+
+def alike(
+    scenario: ServingScenario, prompt_tokens: Count, output_tokens: Count, batch: Count = 1
+) -> GenerationScenario:
+    """Return a generation scenario with the same model, cluster and plan and a batch of equal requests per rank."""
+    plan = replace(scenario.plan, disaggregate=None)
+    work = Generate(
+        batch=batch * plan.data_parallel * plan.replicas, prompt_tokens=prompt_tokens, output_tokens=output_tokens
+    )
+    shared = {name: getattr(scenario, name) for name in ("name", "model", "cluster", "warnings")}
+    return GenerationScenario(**shared, workload=work, plan=plan)
+
+
+def room_of(scenario: ServingScenario) -> Room:
+    """Return the KV cache that fits on a replica beside its largest iteration.
+
+    An engine that measures its memory at the start runs an iteration of all tokens that it may have; what its share of
+    the device then has left is the cache, in whole blocks. Of others users state the cache, as a share of what the
+    weights leave. Left out: caches that do not grow with the context.
+    """
+    plan = scenario.plan
+    block = plan.kv_block_tokens
+    device = scenario.cluster.device
+    about = plan.engine.serving, device.name, float(device.memory_bytes), scenario.model.max_positions
+    limits = serving_limits(*about, chunked=bool(plan.chunked_prefill))
+    usual = LONGEST_PASS if plan.engine.serving.policy == "static" else limits.max_batched_tokens
+    tokens = plan.max_batched_tokens or usual
+    single, two = (_memory(alike(scenario, tokens, more)) for more in (block, 2 * block))
+    block_bytes = two["kv_cache"] - single["kv_cache"]
+    usable = device.memory_bytes * plan.memory_fraction
+    others = single["total"] - single["kv_cache"]
+    most = plan.engine.memory.cache_share * (device.memory_bytes - single["weights"])
+    blocks = max(int(min(usable - others, most) // block_bytes), 0)
+    cache = blocks * block_bytes
+    parts = {**single, "kv_cache": cache, "total": others + cache}
+    return Room(blocks=blocks, memory_bytes=parts, block_bytes=block_bytes, fits=blocks > 0)
+
+
+def _memory(scenario: GenerationScenario) -> dict[str, float]:
+    priced = price_generation(scenario)
+    return {part: float(size) for part, size in generation_memory(priced, priced, scenario.workload).items()}
+
+
 NONE = np.zeros(2)
 """Of replicas that send nothing."""
 SEEDS = 1 << 23
 """Seeds that compiled code tells apart."""
-RESERVATIONS = {"chunk": CHUNK, "prompt": PROMPT, "estimate": ESTIMATE, "answer": ANSWER}
+RESERVATIONS = {"chunk": state.CHUNK, "prompt": state.PROMPT, "estimate": state.ESTIMATE, "answer": state.ANSWER}
 TAKES_ALL = ("tgi", "orca", "static")
 """Policies whose admission takes all blocks that a request will ever need."""
 LOAD_ALONG = ("sglang",)
 """Policies of engines that compute a layer while the next one's keys and values are loaded."""
-PUBLISHED = {"scheduled": SCHEDULED, "computed": COMPUTED, "ended": ENDED}
+PUBLISHED = {"scheduled": state.SCHEDULED, "computed": state.COMPUTED, "ended": state.ENDED}
 
 
 class PoolPlan(NamedTuple):
@@ -50,14 +202,14 @@ class PoolPlan(NamedTuple):
 
     scenario: ServingScenario
     """The question with these replicas and their devices alone."""
-    role: int = WHOLE
+    role: int = state.WHOLE
     """What they do of a request."""
     name: str = ""
     """That in a word, or what they run on; empty where all replicas are equal."""
 
 
 def pools_of(scenario: ServingScenario) -> tuple[PoolPlan, ...]:
-    """Return the pools of equal replicas that a plan has; those that decode what others begin come last.
+    """Return the pools of equal replicas of a plan; decode-only pools come last.
 
     Raises:
         InputError: Either kind of devices may prefill, and the plan does not say which.
@@ -71,8 +223,8 @@ def pools_of(scenario: ServingScenario) -> tuple[PoolPlan, ...]:
     limit = split.prefill_batch or split.prefill.max_sequences
     plans = replace(split.prefill, max_sequences=limit), replace(scenario.plan, disaggregate=None)
     return (
-        PoolPlan(replace(scenario, cluster=prefill, plan=plans[0]), PREFILL, "prefill"),
-        PoolPlan(replace(scenario, cluster=decode, plan=plans[1]), DECODE, "decode"),
+        PoolPlan(replace(scenario, cluster=prefill, plan=plans[0]), state.PREFILL, "prefill"),
+        PoolPlan(replace(scenario, cluster=decode, plan=plans[1]), state.DECODE, "decode"),
     )
 
 
@@ -93,7 +245,10 @@ def deployment_of(scenario: ServingScenario, pools: Sequence[Pool], transfers: F
 
     ``transfers`` are seconds of keys and values between replicas, by tokens of the prompt (`transfer_times`).
     """
-    arrival = scenario.workload.arrival
+    arrival, scale, scaling = scenario.workload.arrival, scenario.plan.autoscale, None
+    if scale is not None:
+        target = usual_target(pools[0].facts.max_sequences) if scale.target is None else float(scale.target)
+        scaling = Scaling(least=scale.least, most=scale.most, startup_s=scale.startup_s, target=target)
     return Deployment(
         pools=tuple(pools),
         transfers=transfers,
@@ -101,17 +256,8 @@ def deployment_of(scenario: ServingScenario, pools: Sequence[Pool], transfers: F
         concurrency=arrival.concurrency or 0,
         think_s=arrival.think_time_s,
         ramp_up_s=arrival.ramp_up_s,
-        scaling=scaling_of(scenario.plan, pools[0].facts),
+        scaling=scaling,
     )
-
-
-def scaling_of(plan: GenerationPlan, facts: Facts) -> Scaling | None:
-    """Return how replicas with these limits come and go; None where they do not."""
-    scale = plan.autoscale
-    if scale is None:
-        return None
-    target = usual_target(facts.max_sequences) if scale.target is None else float(scale.target)
-    return Scaling(least=scale.least, most=scale.most, startup_s=scale.startup_s, target=target)
 
 
 def transfer_times(worker: Worker, network: Network) -> Floats:
@@ -122,7 +268,7 @@ def transfer_times(worker: Worker, network: Network) -> Floats:
 
 
 def with_speeds(pools: Sequence[Pool], lengths: MeanLengths) -> tuple[Pool, ...]:
-    """Return pools whose routers know how fast each replica is: by what a mean request takes of a full one."""
+    """Return the pools with relative speeds for the router, from the time of a mean request on a full replica."""
     seconds = [_request_seconds(pool, lengths) for pool in pools]
     slowest = max(seconds)
     return tuple(
@@ -140,12 +286,12 @@ def _request_seconds(pool: Pool, lengths: MeanLengths) -> float:
 
 
 def ranks_of(plan: GenerationPlan) -> int:
-    """Return how many ranks schedule requests by themselves: replicas, and in each those that split attention."""
+    """Return the number of ranks that schedule independently: replicas times data-parallel ranks."""
     return int(plan.replicas * plan.data_parallel)
 
 
 def tiers_of(plan: GenerationPlan, device_block_bytes: float) -> tuple[Tier, ...]:
-    """Return the tiers behind the cache of a rank, in blocks: its share of its replica's capacity and bandwidth.
+    """Return the cache tiers of a rank, in blocks: its share of the replica's capacity and bandwidth.
 
     A block has its bytes on every device of the rank, also where these hold the same keys and values.
     """
@@ -168,8 +314,8 @@ def _whole_blocks(tier: KvTier, block_tokens: int, block_bytes: float) -> int:
     return int(tier.capacity_bytes // block_bytes)
 
 
-def facts_of(scenario: ServingScenario, blocks: int, role: int = WHOLE) -> Facts:
-    """Return the limits and rules of equal ranks whose caches have so many blocks.
+def facts_of(scenario: ServingScenario, blocks: int, role: int = state.WHOLE) -> Facts:
+    """Return the scheduling limits and rules of equal ranks with ``blocks`` cache blocks each.
 
     What the plan leaves open is the engine's default on the device.
     """
@@ -177,26 +323,26 @@ def facts_of(scenario: ServingScenario, blocks: int, role: int = WHOLE) -> Facts
     rules = plan.engine.serving
     memory_bytes, chunked = float(device.memory_bytes), bool(plan.chunked_prefill)
     limits = serving_limits(rules, device.name, memory_bytes, model.max_positions, chunked=chunked)
-    held = max(blocks - rules.reserved_blocks, 0)
-    shared = int(rules.budget_share * held * plan.kv_block_tokens)
+    cache_blocks = max(blocks - rules.reserved_blocks, 0)
+    shared = int(rules.budget_share * cache_blocks * plan.kv_block_tokens)
     stages = int(plan.pipeline_parallel) if plan.engine.scheduling.pipeline_micro_batches else 1
     order = plan.scheduler or rules.order
     facts = Facts(
         policy=POLICIES[rules.policy],
         block_tokens=plan.kv_block_tokens,
-        blocks=held,
+        blocks=cache_blocks,
         context_tokens=model.max_positions,
-        max_sequences=_most_sequences(plan, limits, held),
+        max_sequences=_most_sequences(plan, limits, cache_blocks),
         token_budget=stages * int(plan.max_batched_tokens or max(limits.max_batched_tokens, shared)),
         prefill_tokens=stages * (rules.max_prefill_tokens or ANY_NUMBER),
         max_concurrent=int(plan.max_concurrent_requests or rules.max_concurrent_requests or ANY_NUMBER),
         chunked=chunked,
         # Where prompts come from elsewhere, so do all of their keys and values.
-        prefix_cache=bool(plan.prefix_cache) and role != DECODE,
+        prefix_cache=bool(plan.prefix_cache) and role != state.DECODE,
         by_priority=order == "priority",
         longest_prefix=order == "longest-prefix",
         reserves=RESERVATIONS[rules.reserves],
-        watermark_blocks=int(rules.watermark * held),
+        watermark_blocks=int(rules.watermark * cache_blocks),
         spare_blocks=int(rules.policy == "vllm-0"),
         published=PUBLISHED[rules.prefix_from],
         takes_all=rules.policy in TAKES_ALL,
@@ -212,27 +358,20 @@ def facts_of(scenario: ServingScenario, blocks: int, role: int = WHOLE) -> Facts
         computes_last=rules.computes_last,
         decode_tokens=rules.decode_tokens,
         loads_along=rules.policy in LOAD_ALONG,
+        role=role,
+        replicas=ranks_of(plan),
+        per_node=max(scenario.cluster.per_node // int(plan.tensor_parallel * plan.pipeline_parallel), 1),
+        lockstep=1 if model.experts is None else int(plan.data_parallel),
     )
-    return _with_drafts(_of_ranks(facts, scenario, role), scenario)
+    return _with_drafts(facts, scenario)
 
 
 def _most_sequences(plan: GenerationPlan, limits: Limits, blocks: int) -> int:
     """Sequences that run at once: as stated, else as the engine or the requests that its server holds limit them."""
-    held, rules = plan.max_concurrent_requests, plan.engine.serving
-    if plan.max_sequences or held is None or rules.max_sequences is not None:
+    in_flight, rules = plan.max_concurrent_requests, plan.engine.serving
+    if plan.max_sequences or in_flight is None or rules.max_sequences is not None:
         return int(plan.max_sequences or limits.max_sequences)
-    return max(min(rules.running_of(int(held)), blocks), 1)
-
-
-def _of_ranks(facts: Facts, scenario: ServingScenario, role: int) -> Facts:
-    """The same of a plan's ranks: how many there are, where, and what each does."""
-    plan = scenario.plan
-    return facts._replace(
-        role=role,
-        replicas=ranks_of(plan),
-        per_node=max(scenario.cluster.per_node // int(plan.tensor_parallel * plan.pipeline_parallel), 1),
-        lockstep=1 if scenario.model.experts is None else int(plan.data_parallel),
-    )
+    return max(min(rules.running_of(int(in_flight)), blocks), 1)
 
 
 def _with_drafts(facts: Facts, scenario: ServingScenario) -> Facts:

@@ -88,7 +88,7 @@ class MeanLengths(NamedTuple):
 
 
 def mean_lengths(load: Iterable[Requests]) -> MeanLengths:
-    """Return the mean lengths of a load, of a very long one those of its beginning; of an empty one a token each."""
+    """Return the mean lengths of a load; of a long load only the beginning counts, an empty one has one token each."""
     count, prompt, output, prefix, first_s, last_s = 0, 0, 0, 0, 0.0, 0.0
     for part in load:
         if not len(part):
@@ -108,7 +108,7 @@ def mean_lengths(load: Iterable[Requests]) -> MeanLengths:
 
 
 class Arrivals:
-    """The times of one load, drawn in as many calls as one likes."""
+    """Draws the arrival times of one load, in any number of calls."""
 
     def __init__(self, arrival: Arrival, random: np.random.Generator, requests: float = 1.0) -> None:
         """Begin at 0 seconds; each arrival brings so many ``requests`` in the mean."""
@@ -161,14 +161,7 @@ class _Curve:
         """Return the times until which so many requests are expected."""
         # Of stages without requests the last that begins with as many expected is meant: it is the one that goes on.
         stage = np.searchsorted(self._expected, expected, side="right") - 1
-        seconds: Floats = self._begins[stage] + (expected - self._expected[stage]) / self._rates[stage]
-        return seconds
-
-
-def every_part(count: int, part: int) -> Iterator[int]:
-    """Yield the sizes of the parts of a load."""
-    for begin in range(0, count, part):
-        yield min(part, count - begin)
+        return np.asarray(self._begins[stage] + (expected - self._expected[stage]) / self._rates[stage])
 
 
 ARRIVALS, PROMPTS, OUTPUTS, TURNS, PREFIXES, ADAPTERS = range(6)
@@ -181,7 +174,7 @@ LONGEST = 10**12
 
 
 def stream(seed: int, of: int) -> np.random.Generator:
-    """Return the random numbers of a load for one purpose."""
+    """Return the random generator of a load for one purpose."""
     return np.random.default_rng((seed, of))
 
 
@@ -193,12 +186,12 @@ def drawn_parts(workload: Serve, plan: GenerationPlan, part: int) -> Iterator[Re
     sessions = workload.sessions
     source = _Single(workload, shape) if sessions is None else _Sessions(workload, shape, sessions)
     adapters = Adapters(workload.seed, plan)
-    for count in every_part(shape.count, part):
-        yield adapters.chosen(source.next(count))
+    for begin in range(0, shape.count, part):
+        yield adapters.chosen(source.next(min(part, shape.count - begin)))
 
 
 class Drawn:
-    """Whole numbers of one kind, drawn in as many calls as one likes."""
+    """Draws lengths of one kind, in any number of calls."""
 
     def __init__(self, lengths: int | Lengths, random: np.random.Generator) -> None:
         """Draw from lengths; a number is always that one."""
@@ -220,7 +213,7 @@ class Drawn:
 
 
 class Adapters:
-    """Which adapter each request asks for."""
+    """Assigns a LoRA adapter to each request."""
 
     def __init__(self, seed: int, plan: GenerationPlan) -> None:
         """Choose among the adapters of a plan."""
@@ -294,8 +287,8 @@ class _Sessions:
         first = np.repeat(np.cumsum(turns) - turns, turns)
         outputs = self._outputs.next(session.size)
         # A prompt begins with the prefix and with all that was said before.
-        said = np.cumsum(self._prompts.next(session.size) + outputs)
-        before = (said - outputs) - np.concatenate([[0], said])[first]
+        so_far = np.cumsum(self._prompts.next(session.size) + outputs)
+        before = (so_far - outputs) - np.concatenate([[0], so_far])[first]
         prefix = (self._prefixes.random(count) * self._sessions.prefixes).astype(np.int64)
         shared = np.full(session.size, self._sessions.prefix_tokens)
         thinks = self._closed | (np.arange(session.size) > first)
@@ -314,15 +307,9 @@ class _Sessions:
 PART = 65_536
 """Requests of a part."""
 
-__all__ = ["PART", "MeanLengths", "load_of", "mean_lengths"]
-
-
-def _ignore(_: str) -> None:
-    pass
-
 
 def load_of(
-    scenario: ServingScenario, part: int = PART, on_remark: Callable[[str], None] = _ignore
+    scenario: ServingScenario, part: int = PART, on_remark: Callable[[str], None] = lambda _: None
 ) -> Iterator[Requests]:
     """Yield the requests of a scenario, in order of arrival, in parts of ``part`` requests.
 
@@ -336,8 +323,6 @@ def load_of(
     if workload.trace is None:
         yield from drawn_parts(workload, plan, part)
         return
-    # Only a load from a file needs readers of files.
-
     yield from replayed_parts(workload, plan, workload.trace, part, on_remark)
 
 

@@ -1,11 +1,14 @@
-"""What became of a load: a row per request, a row per iteration, and histograms where rows would be too many."""
+"""The outcome of a load: a row per request, a row per iteration, and a histogram of times between tokens."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sightline.simulation.load import Floats, Integers, Requests
+
+Flags = NDArray[np.bool_]
 
 COMPLETED: Final = 0
 TOO_LONG: Final = 1
@@ -31,7 +34,7 @@ ANY_NUMBER: Final = 1 << 40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolLimits:
-    """What equal replicas have room for."""
+    """Limits of equal replicas."""
 
     name: str = ""
     """What the replicas do, or what they run on, where there are several pools."""
@@ -64,10 +67,14 @@ class Iterations:
     kv_tokens: Integers
     """Tokens of the cache in use by running sequences, whole blocks."""
 
+    def where(self, flags: Flags) -> "Iterations":
+        """Return those at which a mask is true."""
+        return Iterations(**{f.name: getattr(self, f.name)[flags] for f in fields(self)})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Interruptions:
-    """One row for each time that a request with tokens was put off."""
+    """One row per preemption of a request that already had tokens."""
 
     request: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
     """Its row."""
@@ -79,7 +86,7 @@ class Interruptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drafting:
-    """What a server drafts, from which it follows how many tokens each decode pass of a request yielded."""
+    """Speculative decoding settings, which determine the tokens of each decode pass."""
 
     tokens: int = 0
     """Drafted for a sequence per pass."""
@@ -90,7 +97,7 @@ class Drafting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TierUse:
-    """What was loaded from a memory behind the caches, up to now."""
+    """Loads from one cache tier so far."""
 
     name: str
     tokens: int
@@ -101,7 +108,7 @@ class TierUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Transfers:
-    """Of each request: how it went from the replica that processed its prompt to the one that decodes."""
+    """Per request: the transfer from the prefill replica to the decode replica."""
 
     replica: Integers
     """Which processed its prompt; -1 where that is the one that decodes."""
@@ -113,7 +120,7 @@ class Transfers:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Lifetimes:
-    """One row for each replica that was started, where replicas come and go; in the order in which they were."""
+    """One row per replica of an autoscaled deployment, in the order in which they started."""
 
     replica: Integers
     """Its place, which another one takes when it is gone."""
@@ -129,7 +136,7 @@ class Lifetimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Outcome:
-    """What became of a load; rows in the order of the requests."""
+    """The outcome of a load; rows in the order of the requests."""
 
     requests: Requests
     """The requests, with ``arrival_s`` as they were really sent (closed loops, turns)."""

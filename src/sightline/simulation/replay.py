@@ -1,10 +1,12 @@
-"""A measured load simulated again: the same requests at the same times, request by request beside what was measured."""
+"""Compares a measured load with its simulation, request by request."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from sightline.simulation.engine.state import gap_edges_s
 from sightline.simulation.load import Floats, Integers, Requests
 from sightline.simulation.outcome import COMPLETED, Iterations, Outcome
 from sightline.simulation.results.times import PERCENTILES, of_values, times_of
@@ -16,7 +18,7 @@ TIMES = ("ttft_s", "tpot_s", "latency_s")
 
 
 def compared_requests(measured: Outcome, simulated: Outcome) -> "polars.DataFrame":
-    """Return a row for each request: its lengths, and every time as measured and as simulated."""
+    """Return one row per request with its lengths and its measured and simulated times."""
     import polars
 
     requests, columns = measured.requests, {}
@@ -26,9 +28,7 @@ def compared_requests(measured: Outcome, simulated: Outcome) -> "polars.DataFram
     return polars.DataFrame(
         {
             "request": np.arange(len(requests)),
-            "arrival_s": requests.arrival_s,
-            "prompt_tokens": requests.prompt_tokens,
-            "output_tokens": requests.output_tokens,
+            **{name: getattr(requests, name) for name in ("arrival_s", "prompt_tokens", "output_tokens")},
             **columns,
         }
     ).with_columns(polars.selectors.float().fill_nan(None))
@@ -44,50 +44,35 @@ def compared_statistics(measured: Outcome, simulated: Outcome) -> list[dict[str,
             continue
         for name, statistic in STATISTICS.items():
             of_measured, of_simulated = statistic(here[key][both]), statistic(there[key][both])
-            rows.append(
-                {
-                    "time": key,
-                    "statistic": name,
-                    "measured": of_measured,
-                    "simulated": of_simulated,
-                    "error": of_simulated / of_measured - 1.0,
-                }
-            )
+            row = {"time": key, "statistic": name, "measured": of_measured, "simulated": of_simulated}
+            rows.append(row | {"error": of_simulated / of_measured - 1.0})
     return rows
-
-
-def _percentile(share: float) -> Callable[[Floats], float]:
-    return lambda seconds: of_values(np.sort(seconds), share)
 
 
 STATISTICS: Mapping[str, Callable[[Floats], float]] = {
     "mean": lambda seconds: float(seconds.mean()),
-    **{name: _percentile(share) for name, share in PERCENTILES.items()},
+    **{name: lambda seconds, share=share: of_values(np.sort(seconds), share) for name, share in PERCENTILES.items()},
 }
 
 
 FAILED: Final = -1
 """Status of a request that ended in an error; its reason is in its record."""
-# As `engine.records.gap_edges_s`, which measuring would have to import the compiler for.
-GAP_EDGES_S: Final[Floats] = 1e-6 * 1.001 ** np.arange(23_101.0)
-"""Bins of times between tokens: from 1 us to about three hours, 0.1 % wide."""
-KEPT = ("prompt_tokens", "prefix_id", "prefix_tokens", "session_id", "priority", "adapter")
+GAP_EDGES_S: Final[Floats] = gap_edges_s()
+KEPT = ("think_s", "prompt_tokens", "prefix_id", "prefix_tokens", "session_id", "priority", "adapter")
 Records = Sequence[Mapping[str, Any]]
 
 
 def outcome_of(records: Records) -> Outcome:
-    """Return what became of the requests, in their order; latencies count from when a request was to be sent.
+    """Return the outcome of measured requests; latencies start at the time a request was due to be sent.
 
     Nobody saw the engine's queue, preemptions or cache: these are NaN, 0 and empty.
     """
     rows = sorted(records, key=lambda record: record["number"])
     done = np.array([not row["failure"] for row in rows], bool)
-    columns = {name: _integers(rows, name) for name in KEPT}
     requests = Requests(
-        arrival_s=_floats(rows, "intended_s"),
+        arrival_s=_column(rows, "intended_s"),
         output_tokens=np.array([_answered(row) for row in rows], np.int64),
-        think_s=_floats(rows, "think_s"),
-        **columns,
+        **{name: _column(rows, name) for name in KEPT},
     )
     nothing = np.zeros(len(rows), np.int64)
     return Outcome(
@@ -95,11 +80,11 @@ def outcome_of(records: Records) -> Outcome:
         scheduled_s=np.full(len(rows), np.nan),
         first_token_s=np.array([row["chunk_s"][0] if row["chunk_s"] else np.nan for row in rows]),
         last_token_s=np.array([row["chunk_s"][-1] if row["chunk_s"] else np.nan for row in rows]),
-        cached_tokens=_integers(rows, "server_cached_tokens"),
+        cached_tokens=_column(rows, "server_cached_tokens"),
         preemptions=nothing,
         replica=nothing,
         status=np.where(done, COMPLETED, FAILED),
-        iterations=_unseen(),
+        iterations=Iterations(**{f.name: nothing[:0] for f in fields(Iterations)}),
         gap_counts=_gap_counts([row for row in rows if not row["failure"]]),
         gap_edges_s=GAP_EDGES_S,
     )
@@ -120,23 +105,5 @@ def _gap_counts(rows: Records) -> Integers:
     return counts
 
 
-def _unseen() -> Iterations:
-    times, counts = np.zeros(0), np.zeros(0, np.int64)
-    return Iterations(
-        start_s=times,
-        end_s=times,
-        replica=counts,
-        prompt_tokens=counts,
-        decodes=counts,
-        running=counts,
-        waiting=counts,
-        kv_tokens=counts,
-    )
-
-
-def _floats(rows: Records, name: str) -> Floats:
-    return np.array([row[name] for row in rows], np.float64)
-
-
-def _integers(rows: Records, name: str) -> Integers:
-    return np.array([row[name] for row in rows], np.int64)
+def _column(rows: Records, name: str) -> Any:
+    return np.array([row[name] for row in rows], np.float64 if name.endswith("_s") else np.int64)

@@ -1,55 +1,45 @@
-"""A load served by replicas of an engine: the compiled loop, part by part of the load."""
+"""A load served by replicas of an engine by the compiled loop: with all rows, or in the same memory for any load."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from sightline.errors import WorkError
+from sightline.progress import SILENT, Progress
 from sightline.quantities import counted
 from sightline.simulation.autoscaling import Autoscaler, Scaling
 from sightline.simulation.compiled import compiling_once
-from sightline.simulation.engine.fleet import PAUSED, ROUTERS, SERVED, run
-from sightline.simulation.engine.sources import (
-    FREE,
-    NUMBERED,
-    READ,
-    TAKEN,
-    Part,
-    Sources,
-    new_sources,
-    part_of,
-    with_sessions,
-    with_slots,
-)
-from sightline.simulation.engine.state import (
-    DECODE,
-    POOL,
-    SLOT,
-    Facts,
-    Records,
-    Replica,
-    Slots,
-    Tier,
-    as_records,
-    gap_edges_s,
-    grown,
-    loaded_from,
-    new_fleet,
-    new_records,
-    with_rows,
-)
+from sightline.simulation.engine import sources, state
+from sightline.simulation.engine.fleet import PAUSED, ROUTERS, SERVED, Loop, run
+from sightline.simulation.engine.sources import Part, Sources
+from sightline.simulation.engine.state import Facts, Records, Replica, Slots, Tier
 from sightline.simulation.load import Floats, Integers, Requests, joined
-from sightline.simulation.outcome import Drafting, Interruptions, Iterations, Outcome, PoolLimits, TierUse, Transfers
+from sightline.simulation.outcome import (
+    COMPLETED,
+    Drafting,
+    Interruptions,
+    Iterations,
+    Outcome,
+    PoolLimits,
+    TierUse,
+    Transfers,
+)
+from sightline.simulation.results.iterations import IterationSums, Moments, iteration_sums_of
+from sightline.simulation.results.summary import SAMPLED, Summary, Totals, answered, totals_of
+from sightline.simulation.results.times import Histogram
 from sightline.simulation.times import IterationTimes, packed_together
+
+if TYPE_CHECKING:
+    from sightline.scenario import Slo
 
 RECORDS = 1 << 16
 """Requests, and iterations, that are written down before they are read."""
 
 
 class Piece(NamedTuple):
-    """What was written down for a while."""
+    """The rows recorded since the last piece."""
 
     ended: Any
     """Of `ENDED`: requests."""
@@ -120,15 +110,14 @@ class _Simulation:
 
 
 def serve(load: Iterable[Requests], deployment: Deployment) -> Outcome:
-    """Return what becomes of a load, all requests and iterations in rows."""
-    parts: list[Requests] = []
-    simulation = _new(deployment)
-    pieces = list(_pieces(_noted(load, parts), simulation))
+    """Serve a load and return its outcome, with a row per request and per iteration."""
+    parts, simulation = list(load), _new(deployment)
+    pieces = list(_pieces(parts, simulation))
     return _outcome(joined(parts), Piece(*map(np.concatenate, zip(*pieces, strict=True))), simulation)
 
 
 def serve_in_pieces(load: Iterable[Requests], deployment: Deployment) -> Iterator[tuple[Integers, Outcome]]:
-    """Yield the numbers of requests that ended, and what became of them, whenever enough have.
+    """Yield the numbers and the outcome of ended requests, piece by piece.
 
     Each piece has the iterations since the one before, and the times between tokens of all so far. No row is kept.
     """
@@ -138,13 +127,6 @@ def serve_in_pieces(load: Iterable[Requests], deployment: Deployment) -> Iterato
         numbers = np.sort(piece.ended["request"])
         outcome = _outcome(window.taken(numbers), piece, simulation)
         yield numbers, replace(outcome, interruptions=Interruptions())
-
-
-def _noted(load: Iterable[Requests], parts: list[Requests]) -> Iterator[Requests]:
-    """The same parts, which are noted as they pass."""
-    for part in load:
-        parts.append(part)
-        yield part
 
 
 class _Window:
@@ -171,7 +153,7 @@ class _Window:
         """Return requests that ended, by their numbers; parts without any other are forgotten, unless last."""
         if self._all is None:
             self._all = joined(self._parts)
-        found = self._all[numbers - self._first]
+        ended_requests = self._all[numbers - self._first]
         begins = self._first + np.cumsum([0, *map(len, self._parts)])
         for i, ended in enumerate(np.histogram(numbers, begins)[0]):
             self._left[i] -= int(ended)
@@ -179,14 +161,7 @@ class _Window:
             self._first += len(self._parts.pop(0))
             self._left.pop(0)
             self._all = None
-        return found
-
-
-def _sources(deployment: Deployment) -> Sources:
-    """Where requests come from; clients of a closed loop begin one after the other."""
-    found = new_sources(deployment.concurrency)
-    found.credits["key"] = np.linspace(0.0, deployment.ramp_up_s, deployment.concurrency, endpoint=False)
-    return found
+        return ended_requests
 
 
 def _new(deployment: Deployment) -> _Simulation:
@@ -195,10 +170,10 @@ def _new(deployment: Deployment) -> _Simulation:
     try:
         return _Simulation(
             deployment=deployment,
-            fleet=new_fleet(pools, [pool.tiers for pool in deployment.pools]),
-            slots=np.zeros(0, SLOT),
-            sources=_sources(deployment),
-            records=new_records(room, RECORDS),
+            fleet=state.new_fleet(pools, [pool.tiers for pool in deployment.pools]),
+            slots=np.zeros(0, state.SLOT),
+            sources=sources.new_sources(deployment.concurrency, deployment.ramp_up_s),
+            records=state.new_records(room, RECORDS),
         )
     except MemoryError:
         replicas, most = sum(facts.replicas for facts in pools), max(facts.max_sequences for facts in pools)
@@ -218,62 +193,61 @@ def _pieces(load: Iterable[Requests], simulation: _Simulation) -> Iterator[Piece
         simulation.scaler = Autoscaler(scaling, simulation.fleet, facts, begin_s)
     while part is not None:
         following = next(parts, None)
-        yield from _served(simulation, part_of(part), last=following is None)
+        yield from _served(simulation, sources.part_of(part), last=following is None)
         part = following
 
 
 def _served(simulation: _Simulation, part: Part, *, last: bool) -> Iterator[Piece]:
-    of, deployment = simulation, simulation.deployment
-    room, free = of.slots.size, int(of.sources.counts[FREE])
+    deployment = simulation.deployment
+    room, free = simulation.slots.size, int(simulation.sources.counts[sources.FREE])
     if free < part.size:
         more = room + max(part.size - free, room // 2)
-        of.sources = with_slots(of.sources, room, more)
-        of.slots = grown(of.slots, more)
-    of.sources = with_sessions(of.sources, part)
-    of.sources.counts[TAKEN] = 0
+        simulation.sources = sources.with_slots(simulation.sources, room, more)
+        simulation.slots = state.grown(simulation.slots, more)
+    simulation.sources = sources.with_sessions(simulation.sources, part)
+    simulation.sources.counts[sources.TAKEN] = 0
     pools = [pool.facts for pool in deployment.pools]
-    of.fleet = with_rows(of.fleet, pools, int((part["prompt_tokens"] + part["output_tokens"]).max(initial=0)))
-    facts = as_records(pools)
+    simulation.fleet = state.with_rows(
+        simulation.fleet, pools, int((part["prompt_tokens"] + part["output_tokens"]).max(initial=0))
+    )
+    others = pools[-1].replicas if pools[-1].role == state.DECODE else 0
     times = packed_together([pool.times for pool in deployment.pools])
-    said = -1
-    while said != SERVED:
+    entries = simulation.fleet.counts.shape[0] - others
+    loop = Loop(
+        simulation.fleet,
+        simulation.slots,
+        simulation.sources,
+        state.as_records(pools),
+        times,
+        simulation.records,
+        entries,
+    )
+    router, outcome = ROUTERS[deployment.router], -1
+    while outcome != SERVED:
         with compiling_once(run):
-            said = run(
-                of.fleet,
-                of.slots,
-                of.sources,
-                part,
-                facts,
-                times,
-                deployment.transfers,
-                ROUTERS[deployment.router],
-                deployment.think_s,
-                of.records,
-                last,
-                np.inf if of.scaler is None else of.scaler.next_s,
-            )
-        if said == PAUSED and of.scaler is not None:
-            of.scaler.look()
+            pause_s = np.inf if simulation.scaler is None else simulation.scaler.next_s
+            outcome = run(loop, part, deployment.transfers, router, deployment.think_s, last, pause_s)
+        if outcome == PAUSED and simulation.scaler is not None:
+            simulation.scaler.look()
         else:
-            yield _emptied(of)
-    of.sources.counts[NUMBERED] += part.size
+            yield _emptied(simulation)
+    simulation.sources.counts[sources.NUMBERED] += part.size
 
 
 def _emptied(simulation: _Simulation) -> Piece:
     """What was written down since, as copies; the records are empty again."""
     records = simulation.records
     requests, iterations, resumptions = records.rows
-    found = Piece(
-        records.ended[:requests].copy(), records.log[:iterations].copy(), records.resumed[:resumptions].copy()
-    )
-    records.rows[:] = simulation.sources.counts[READ] = 0
-    return found
+    written = records.ended[:requests], records.log[:iterations], records.resumed[:resumptions]
+    piece = Piece(*(rows.copy() for rows in written))
+    records.rows[:] = simulation.sources.counts[sources.READ] = 0
+    return piece
 
 
 def _outcome(requests: Requests, piece: Piece, simulation: _Simulation) -> Outcome:
     """All rows, in the order of the requests; whatever happens is later by what precedes the engine's queue."""
     ended, log, resumed = piece
-    pools, of_replica = simulation.deployment.pools, simulation.fleet.counts[:, POOL]
+    pools, of_replica = simulation.deployment.pools, simulation.fleet.counts[:, state.POOL]
     order = np.argsort(ended["request"])
     ended = ended[order]
     sent = replace(requests, arrival_s=ended["arrival_s"])
@@ -281,6 +255,10 @@ def _outcome(requests: Requests, piece: Piece, simulation: _Simulation) -> Outco
     requested_s = np.array([pool.times.request_s for pool in pools])
     # Refused requests have no replica, and no times.
     later_s = requested_s[of_replica[ended["replica"]]]
+    moved = None
+    if facts.role == state.DECODE:
+        sent_s, ready_s = ended["prefilled_s"] + later_s, ended["ready_s"] + later_s
+        moved = Transfers(replica=ended["prefilled_by"], prefilled_s=sent_s, ready_s=ready_s)
     return Outcome(
         requests=sent,
         scheduled_s=ended["scheduled_s"] + later_s,
@@ -292,7 +270,7 @@ def _outcome(requests: Requests, piece: Piece, simulation: _Simulation) -> Outco
         status=ended["status"],
         iterations=_iterations(log, pools, of_replica),
         gap_counts=simulation.records.gaps,
-        gap_edges_s=gap_edges_s(),
+        gap_edges_s=state.gap_edges_s(),
         pools=simulation.deployment.limits,
         interruptions=Interruptions(
             request=resumed["request"],
@@ -300,7 +278,7 @@ def _outcome(requests: Requests, piece: Piece, simulation: _Simulation) -> Outco
             to_s=resumed["to_s"] + requested_s[of_replica[resumed["replica"]]],
         ),
         drafting=Drafting(tokens=facts.pass_tokens - 1, acceptance=facts.acceptance, seed=facts.seed),
-        transfers=_transfers(ended, later_s) if facts.role == DECODE else None,
+        transfers=moved,
         lifetimes=None if simulation.scaler is None else simulation.scaler.lifetimes(pools[0].times.request_s),
         tiers=tuple(_tiers(simulation)),
     )
@@ -330,13 +308,57 @@ def _tiers(simulation: _Simulation) -> Iterator[TierUse]:
         tokens, seconds, name = 0, 0.0, ""
         for at, pool in enumerate(pools):
             if number < len(pool.tiers):
-                blocks, spent_s = loaded_from(simulation.fleet, at, number)
+                blocks, spent_s = state.loaded_from(simulation.fleet, at, number)
                 tokens, seconds = tokens + blocks * pool.facts.block_tokens, seconds + spent_s
                 name = pool.tiers[number].name
         yield TierUse(name=name, tokens=tokens, seconds=seconds)
 
 
-def _transfers(ended: Any, later_s: Floats) -> Transfers:
-    return Transfers(
-        replica=ended["prefilled_by"], prefilled_s=ended["prefilled_s"] + later_s, ready_s=ended["ready_s"] + later_s
+MANY_REQUESTS = 1_000_000
+"""Requests of a load of which no rows are kept."""
+Rows = Callable[[Integers, Outcome], None]
+"""Takes requests that ended: their numbers in the load, and their rows."""
+
+
+def serve_streamed(
+    load: Iterable[Requests],
+    deployment: Deployment,
+    slo: "Slo | None" = None,
+    rows: Rows | None = None,
+    progress: Progress = SILENT,
+) -> Summary:
+    """Serve a load and return its summary; ``rows`` takes each piece of it, and progress counts requests.
+
+    Percentiles are to 0.1 %, all else is exact. Once somebody asked to stop, the rest of the load is left out.
+    """
+    totals, iteration_sums, moments = Totals(), (IterationSums(),) * len(deployment.pools), Moments()
+    samples = {key: Histogram() for key in SAMPLED}
+    gap_counts, lifetimes = np.zeros(0, np.int64), None
+    tiers: tuple[TierUse, ...] = ()
+    for numbers, piece in serve_in_pieces(load, deployment):
+        times = answered(piece)
+        totals += totals_of(piece, times, slo)
+        iteration_sums = tuple(
+            before + one for before, one in zip(iteration_sums, iteration_sums_of(piece), strict=True)
+        )
+        moments.add(piece.iterations)
+        done = numbers[piece.status == COMPLETED]
+        for key, histogram in samples.items():
+            histogram.add(done, getattr(times, key))
+        gap_counts, lifetimes, tiers = piece.gap_counts, piece.lifetimes, piece.tiers
+        if rows is not None:
+            rows(numbers, piece)
+        progress.advance(numbers.size)
+        if progress.cancelled:
+            break
+    return Summary(
+        totals=totals,
+        samples=samples,
+        gap_counts=gap_counts,
+        gap_edges_s=state.gap_edges_s(),
+        iteration_sums=iteration_sums,
+        pools=deployment.limits,
+        moments=moments,
+        lifetimes=lifetimes,
+        tiers=tiers,
     )

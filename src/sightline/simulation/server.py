@@ -3,31 +3,19 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from math import exp
-from typing import Any
 
 from sightline.prediction.generation.batch_profile import Knowledge, server_constants
 from sightline.prediction.generation.engine_constants import InferenceConstants
 from sightline.prediction.generation.replica import Worker, worker_of
 from sightline.prediction.generation.uncertainty import request_spread, served_spreads
 from sightline.scenario import GenerationScenario, ServingScenario
-from sightline.simulation.cache import Room, alike, room_of
-from sightline.simulation.deployment import (
-    NONE,
-    PoolPlan,
-    deployment_of,
-    facts_of,
-    pools_of,
-    ranks_of,
-    tiers_of,
-    transfer_times,
-    with_speeds,
-)
-from sightline.simulation.engine.state import DECODE, PREFILL, Facts
+from sightline.simulation import deployment
+from sightline.simulation.deployment import PoolPlan, Room
+from sightline.simulation.engine.state import DECODE, Facts
 from sightline.simulation.load import MeanLengths, Requests, load_of, mean_lengths
 from sightline.simulation.outcome import Outcome
 from sightline.simulation.serve import Deployment, Pool, serve
 from sightline.simulation.times import IterationTimes, Passes, at_pace, iteration_times
-from sightline.simulation.unsupported import check_plan
 
 Load = Iterable[Requests]
 SINCE_ARRIVAL = ("ttft_s", "latency_s")
@@ -64,12 +52,12 @@ class Replicas:
     @property
     def facts(self) -> Facts:
         """Their limits and rules."""
-        return facts_of(self.plan.scenario, self.room.blocks, self.plan.role)
+        return deployment.facts_of(self.plan.scenario, self.room.blocks, self.plan.role)
 
     def pool(self, factors: tuple[float, float] = (1.0, 1.0)) -> Pool:
         """Return the replicas as the loop takes them, with factors on prompts' and on decode times."""
         times = self.times if factors == (1.0, 1.0) else at_pace(self.times, *factors)
-        tiers = tiers_of(self.plan.scenario.plan, self.room.block_bytes)
+        tiers = deployment.tiers_of(self.plan.scenario.plan, self.room.block_bytes)
         return Pool(facts=self.facts, times=times, name=self.plan.name, tiers=tiers)
 
     def with_blocks(self, blocks: int) -> "Replicas":
@@ -110,11 +98,6 @@ class Server:
         """The replicas whose devices are the fullest; first those that do not fit."""
         return max(self.pools, key=lambda of: (not of.room.fits, of.fullness))
 
-    @property
-    def evidence(self) -> str:
-        """What the engine's constants rest on."""
-        return self.pools[0].evidence
-
     def with_kv_tokens(self, tokens: int | None) -> "Server":
         """Return the replicas with caches of so many tokens each; as they are where that is not known."""
         if tokens is None:
@@ -130,13 +113,13 @@ class Server:
 
     def at_pace(self, prompts: float, decodes: float) -> "Server":
         """Return the replicas with factors on prompts' and on decode times."""
-        pools = tuple(replace(of, times=at_pace(of.times, prompts, decodes)) for of in self.pools)
-        return replace(self, pools=pools)
+        pools = (replace(pool, times=at_pace(pool.times, prompts, decodes)) for pool in self.pools)
+        return replace(self, pools=tuple(pools))
 
     @property
     def half_widths(self) -> tuple[float, float]:
         """The half-widths of prompts' and of decode times; of unlike replicas those of the least sure, 0 if unknown."""
-        first, step = (max(of) for of in zip(*map(self._half_widths, self.pools), strict=True))
+        first, step = (max(widths) for widths in zip(*map(self._half_widths, self.pools), strict=True))
         return first, step
 
     @property
@@ -153,8 +136,8 @@ class Server:
         first, step = served_spreads(mean, pool.constants)
         if self.known is None or not first or not step:
             return first, step
-        found = self.known.narrowed(mean, {"ttft_s": first, "tpot_s": step})
-        return found["ttft_s"], found["tpot_s"]
+        narrowed = self.known.narrowed(mean, {"ttft_s": first, "tpot_s": step})
+        return narrowed["ttft_s"], narrowed["tpot_s"]
 
     def serve(
         self,
@@ -167,9 +150,8 @@ class Server:
 
         ``on_remark`` takes sentences about a trace that was not as it should be.
         """
-        return serve(
-            load_of(scenario, on_remark=on_remark) if load is None else load, self.deployment(scenario, factors)
-        )
+        requests = load_of(scenario, on_remark=on_remark) if load is None else load
+        return serve(requests, self.deployment(scenario, factors))
 
     def before_queue(self, time: str, value: float) -> tuple[float, float]:
         """Return the ends of a figure of the requests' times by what passes before the engine's queue.
@@ -192,19 +174,16 @@ class Server:
         if len(pools) == 1:
             (pool,) = pools
             scale = scenario.plan.autoscale
-            replicas = ranks_of(scenario.plan) if scale is None else scale.most
-            return deployment_of(scenario, [pool._replace(facts=pool.facts._replace(replicas=replicas))])
+            replicas = deployment.ranks_of(scenario.plan) if scale is None else scale.most
+            return deployment.deployment_of(scenario, [pool._replace(facts=pool.facts._replace(replicas=replicas))])
         if self.pools[-1].plan.role != DECODE:
-            return deployment_of(scenario, with_speeds(pools, self.lengths))
+            return deployment.deployment_of(scenario, deployment.with_speeds(pools, self.lengths))
         # What precedes the queue is over when a request comes from another replica.
         first, second = pools
         second = second._replace(times=second.times._replace(request_s=first.times.request_s))
-        return deployment_of(scenario, (first, second), self._transfers)
-
-    @property
-    def _transfers(self) -> Any:
-        sending = self.pools[0]
-        return transfer_times(sending.worker, self.scenario.cluster.network) if sending.plan.role == PREFILL else NONE
+        return deployment.deployment_of(
+            scenario, (first, second), deployment.transfer_times(self.pools[0].worker, self.scenario.cluster.network)
+        )
 
 
 def server_of(scenario: ServingScenario, known: Knowledge | None = None, load: Load | None = None) -> Server:
@@ -216,27 +195,27 @@ def server_of(scenario: ServingScenario, known: Knowledge | None = None, load: L
     Raises:
         InputError: The load cannot be read, or the plan has what no simulation follows.
     """
-    check_plan(scenario)
+    deployment.check_plan(scenario)
     lengths = mean_lengths(load_of(scenario) if load is None else load)
-    pools = tuple(_replicas(plan, known, lengths) for plan in pools_of(scenario))
+    pools = tuple(_replicas(plan, known, lengths) for plan in deployment.pools_of(scenario))
     return Server(scenario=scenario, pools=pools, lengths=lengths, known=known)
 
 
 def _mean_request(scenario: ServingScenario, lengths: MeanLengths) -> GenerationScenario:
     """A request of mean lengths by itself."""
-    return alike(scenario, lengths.prompt_tokens, lengths.output_tokens)
+    return deployment.alike(scenario, lengths.prompt_tokens, lengths.output_tokens)
 
 
 def _replicas(plan: PoolPlan, known: Knowledge | None, lengths: MeanLengths) -> Replicas:
     """Equal replicas with their memory and their times."""
     scenario = plan.scenario
-    alone, room = _mean_request(scenario, lengths), room_of(scenario)
+    alone, room = _mean_request(scenario, lengths), deployment.room_of(scenario)
     constants, evidence = server_constants(alone)
     factors = (1.0, 1.0)
     if known is not None:
         constants, evidence = known.constants(alone, constants), known.evidence(alone, evidence)
         factors = float(known.pace(alone, "ttft_s")), float(known.pace(alone, "tpot_s"))
-    facts, worker, passes = facts_of(scenario, room.blocks, plan.role), worker_of(alone), Passes()
+    facts, worker, passes = deployment.facts_of(scenario, room.blocks, plan.role), worker_of(alone), Passes()
     return Replicas(
         plan=plan,
         room=room,

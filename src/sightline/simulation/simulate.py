@@ -1,4 +1,4 @@
-"""A serving scenario in, what its users and operators see out."""
+"""Simulates a serving scenario and returns its profile or its highest rate."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -17,13 +17,11 @@ from sightline.simulation.autoscaling import usual_target
 from sightline.simulation.capacity import ENOUGH, Capacity, highest_rate, long_enough, searched_as
 from sightline.simulation.load import load_of
 from sightline.simulation.outcome import NO_ROOM, REFUSALS
-from sightline.simulation.results import Summary, figures_from, summary_of
-from sightline.simulation.results.figures import percentiles_of
-from sightline.simulation.results.iterations import IterationSums, busy_by_bound, energy_j, in_a_sentence, pressure
+from sightline.simulation.results.iterations import busy_by_bound, energy_j, in_a_sentence, pressure
+from sightline.simulation.results.summary import Summary, figures_from, percentiles_of, summary_of, unserved_warnings
 from sightline.simulation.results.times import Interval, student, too_few
-from sightline.simulation.results.totals import unserved_warnings
-from sightline.simulation.server import Load, Replicas, Server, server_of
-from sightline.simulation.streamed import MANY_REQUESTS, Rows, serve_streamed
+from sightline.simulation.serve import MANY_REQUESTS, Rows, serve_streamed
+from sightline.simulation.server import Load, Server, server_of
 
 DRAWS = 8
 """Further loads: as many as tell the spread of figures to a fourth of it."""
@@ -34,7 +32,7 @@ STRIDE = 1_000_003
 
 
 def drawn_again(scenario: ServingScenario) -> Iterator[ServingScenario]:
-    """Yield the question with further loads of the same kind; none of a trace, nor of a long load."""
+    """Yield the scenario with other seeds; none for a trace or a long load."""
     workload = scenario.workload
     if workload.requests is None or workload.requests.count > MOST_REQUESTS:
         return
@@ -45,22 +43,22 @@ def drawn_again(scenario: ServingScenario) -> Iterator[ServingScenario]:
 def intervals_of_draws(
     figures: Mapping[str, Any], others: Sequence[Mapping[str, Any]], slo: Slo | None = None
 ) -> dict[str, Interval]:
-    """Return 80 % intervals of figures by what the same load came to when it was drawn again.
+    """Return 80 % intervals of figures from repeated draws of the same load.
 
     The spread is that of logarithms. A percentile beyond which no request lies has no upper end.
     """
     if not others:
         return {}
     open_ended = too_few(figures["completed"], percentiles_of(slo))
-    found: dict[str, Interval] = {}
+    intervals: dict[str, Interval] = {}
     drawn = [flatten(other) for other in others]
     for key, value in flatten(figures).items():
         values = [value, *(other.get(key) for other in drawn)]
-        if not all(isinstance(one, float) and one > 0 for one in values):
+        if not all(isinstance(each, float) and each > 0 for each in values):
             continue
         factor = float(np.exp(student(len(others)) * np.log(values).std(ddof=1)))
-        found[key] = value / factor, None if key.rpartition(".")[2] in open_ended else value * factor
-    return found
+        intervals[key] = value / factor, None if key.rpartition(".")[2] in open_ended else value * factor
+    return intervals
 
 
 SPREAD_KEYS = (
@@ -76,7 +74,7 @@ AS_PREDICTED: Factors = (1.0, 1.0)
 
 
 class Again(Protocol):
-    """Simulates a load as another one was."""
+    """Simulates a load again under another scenario or pace."""
 
     def __call__(self, asked: ServingScenario, factors: Factors = AS_PREDICTED, /) -> Summary:
         """Return what the load of a scenario comes to, with factors on the iteration times."""
@@ -92,7 +90,7 @@ def simulate(
     progress: Progress = SILENT,
     known: Knowledge | None = None,
 ) -> Profile:
-    """Simulate an engine under a load: what every request waits for, and what that comes to.
+    """Simulate an engine under a load and return the profile.
 
     ``profile.outcome`` has a row for each request and each iteration, unless the load is streamed. A plan that does not
     fit is answered without times. Intervals hold what the length of the run and the iteration times leave open.
@@ -133,8 +131,8 @@ def profile_of(
     slo = scenario.workload.slo
     outcome = server.serve(scenario, load, on_remark=remarks.append)
 
-    def run(asked: ServingScenario, factors: Factors = AS_PREDICTED) -> Summary:
-        return summary_of(server.serve(asked, load, factors), slo)
+    def run(question: ServingScenario, factors: Factors = AS_PREDICTED) -> Summary:
+        return summary_of(server.serve(question, load, factors), slo)
 
     again = run if intervals else None
     profile = _profile(server, scenario, summary_of(outcome, slo), again, remarks, is_drawn=load is None)
@@ -154,10 +152,10 @@ def _profile_streamed(
     remarks: list[str] = []
     slo, requests = scenario.workload.slo, scenario.workload.requests
 
-    def run(asked: ServingScenario, factors: Factors = AS_PREDICTED, rows: Rows | None = None) -> Summary:
-        parts = load_of(asked, on_remark=remarks.append) if load is None else load
+    def run(question: ServingScenario, factors: Factors = AS_PREDICTED, rows: Rows | None = None) -> Summary:
+        parts = load_of(question, on_remark=remarks.append) if load is None else load
         progress.begin(None if requests is None else requests.count, "simulating requests")
-        return serve_streamed(parts, server.deployment(asked, factors), slo, rows, progress)
+        return serve_streamed(parts, server.deployment(question, factors), slo, rows, progress)
 
     summary = run(scenario, rows=rows)
     again = run if intervals and not progress.cancelled else None
@@ -182,7 +180,7 @@ def _profile(
         figures["interval"] = {}
     else:
         if is_drawn:
-            draws = [figures_from(again(one), slo) for one in drawn_again(scenario)]
+            draws = [figures_from(again(question), slo) for question in drawn_again(scenario)]
             figures["interval"] |= intervals_of_draws(figures, draws, slo)
             remarks += _too_short(scenario, figures)
         ends = [figures_from(again(scenario, factors), slo) for factors in server.end_factors]
@@ -199,17 +197,14 @@ def _too_short(scenario: ServingScenario, figures: Mapping[str, Any]) -> Iterato
     if shape is None or arrival.process == "all_at_once" or arrival.ramp or not latency_s:
         return
     if lasts_s < ENOUGH * latency_s:
+        enough = shape.count * ENOUGH * latency_s / lasts_s
+        # Up to the next number of two digits and zeros.
+        step = 10 ** max(int(log10(enough)) - 1, 0)
         yield (
             f"the run lasts only {lasts_s / latency_s:.3g} times a request's latency, so the empty start affects "
-            f"the results; use at least {_rounded(shape.count * ENOUGH * latency_s / lasts_s):,} requests "
+            f"the results; use at least {ceil(enough / step) * step:,} requests "
             "(workload.requests.count)"
         )
-
-
-def _rounded(count: float) -> int:
-    """The next number of two digits and zeros."""
-    step: int = 10 ** max(int(log10(count)) - 1, 0)
-    return ceil(count / step) * step
 
 
 def _load_warnings(server: Server, figures: Mapping[str, Any]) -> Iterator[str]:
@@ -245,33 +240,31 @@ def find_capacity(
     run = partial(profile_of, server, intervals=False)
     burst = Arrival(think_time_s=scenario.workload.arrival.think_time_s)
 
-    def at_once(asked: ServingScenario) -> float:
-        profile = run(replace(asked, workload=replace(asked.workload, arrival=burst)))
+    def at_once(question: ServingScenario) -> float:
+        profile = run(replace(question, workload=replace(question.workload, arrival=burst)))
         return max(float(profile.requests_per_s), 1e-6)
 
     fastest = at_once(scenario)
     longer = long_enough(scenario, fastest)
     first = fastest if longer is scenario else at_once(longer)
-    found = highest_rate(longer, run, first=first, progress=progress)
+    capacity = highest_rate(longer, run, first=first, progress=progress)
     if as_searched := searched_as(scenario):
-        found = replace(found, sentence=f"{found.sentence}; {as_searched}")
+        capacity = replace(capacity, sentence=f"{capacity.sentence}; {as_searched}")
     if longer is not scenario and longer.workload.requests is not None:
         count = longer.workload.requests.count
-        said = f"{found.sentence}; simulated {count:,} requests to see whether queues grow"
-        found = replace(found, sentence=said)
-    if not intervals or found.rate is None:
-        return found
+        sentence = f"{capacity.sentence}; simulated {count:,} requests to see whether queues grow"
+        capacity = replace(capacity, sentence=sentence)
+    if not intervals or capacity.rate is None:
+        return capacity
     ends = [
-        highest_rate(longer, partial(profile_of, paced, intervals=False), found.rate, progress, step=END_STEP, drawn=())
+        highest_rate(
+            longer, partial(profile_of, paced, intervals=False), capacity.rate, progress, step=END_STEP, drawn=()
+        )
         for paced in (server.at_pace(*factors) for factors in server.end_factors)
     ]
-    return replace(found, interval=_ends_of(found.rate, ends)) if ends else found
-
-
-def _ends_of(rate: float, ends: Sequence[Capacity]) -> tuple[float, float | None]:
-    """The least and the most of capacities: 0 where no rate meets the objective, no upper end where none breaks it."""
-    rates = [rate, *(inf if end.unbroken else end.rate or 0.0 for end in ends)]
-    return min(rates), None if max(rates) == inf else max(rates)
+    # 0 where no rate meets the objective, no upper end where none breaks it.
+    rates = [capacity.rate, *(inf if end.unbroken else end.rate or 0.0 for end in ends)]
+    return replace(capacity, interval=(min(rates), None if max(rates) == inf else max(rates))) if ends else capacity
 
 
 def _about(server: Server, scenario: ServingScenario) -> dict[str, Any]:
@@ -283,7 +276,7 @@ def _about(server: Server, scenario: ServingScenario) -> dict[str, Any]:
         "memory_bytes": server.fullest.room.memory_bytes,
         "usable_bytes": server.fullest.usable_bytes,
         "fits": server.fits,
-        "evidence": {"framework": server.evidence, **scheduler},
+        "evidence": {"framework": server.pools[0].evidence, **scheduler},
     }
 
 
@@ -319,7 +312,10 @@ def _unfit(server: Server, scenario: ServingScenario, requests: int) -> Profile:
 def _effort(server: Server, summary: Summary, figures: Mapping[str, Any]) -> dict[str, Any]:
     """What bounds the devices, what limits the load, and the energy."""
     duration_s, latency_s = figures["duration_s"], figures["latency_s"]["mean"]
-    busy = [_busy(of, sums) for of, sums in zip(server.pools, summary.iteration_sums, strict=True)]
+    busy = [
+        busy_by_bound(pool.worker, pool.constants, sums, ahead=pool.times.ahead)
+        for pool, sums in zip(server.pools, summary.iteration_sums, strict=True)
+    ]
     there_s = figures["replica_s"] / server.scenario.plan.replicas if "replica_s" in figures else duration_s
     joules = [energy_j(of.worker, each, there_s) for of, each in zip(server.pools, busy, strict=True)]
     by_bound = {bound: sum(each[bound] for each in busy) for bound in BOUNDS}
@@ -335,18 +331,14 @@ def _effort(server: Server, summary: Summary, figures: Mapping[str, Any]) -> dic
     }
 
 
-def _busy(of: Replicas, sums: IterationSums) -> dict[str, float]:
-    return busy_by_bound(of.worker, of.constants, sums, ahead=of.times.ahead)
-
-
 def _limited_by(summary: Summary, duration_s: float, bottleneck: str | None, queued: float) -> str:
     """What limits the replicas; of unlike ones those with the most work for the time."""
     pools = [
         (pressure(sums, duration_s, count), of.name)
         for of, sums, count in zip(summary.pools, summary.iteration_sums, summary.replicas, strict=True)
     ]
-    found, name = max(pools, key=lambda pool: -1.0 if pool[0] is None else pool[0].busy)
-    sentence = in_a_sentence(found, bottleneck, queued)
+    busiest, name = max(pools, key=lambda pool: -1.0 if pool[0] is None else pool[0].busy)
+    sentence = in_a_sentence(busiest, bottleneck, queued)
     return f"{name}: {sentence}" if name and sentence else sentence
 
 
@@ -374,7 +366,7 @@ def _joined_intervals(
 
 
 def joined_interval(value: float, sampling: Interval, *errors: tuple[float, float]) -> Interval:
-    """Return the interval of independent errors, whose distances add up as squares in the logarithm.
+    """Return the interval of independent errors, added in quadrature in the logarithm.
 
     A low end of 0 of the sampling stays one, as an upper end that is not known does.
     """

@@ -1,7 +1,7 @@
 """Iteration times of a replica as tables, error-checked against `iteration_time`, for the simulator's compiled loop."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
 from typing import Any, Final, NamedTuple
@@ -9,20 +9,13 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from sightline.prediction.generation.engine_constants import LONG_PREFILL_TOKENS, InferenceConstants
-from sightline.prediction.generation.replica import (
-    PricedPass,
-    Worker,
-    device_times,
-    drafted_tokens,
-    handover_s,
-    iteration_time,
-)
+from sightline.prediction.generation.replica import PricedPass, Worker, device_times, drafted_tokens, handover_s
 from sightline.prediction.pass_times import PassTimes
 from sightline.program import Batch, decoding, prompts
 from sightline.program.routing import SequenceGroup
 from sightline.quantities import Number
 from sightline.simulation.compiled import compiled, entry
-from sightline.simulation.load import Floats, Integers
+from sightline.simulation.load import Floats
 
 
 def axis_points(limit: float, bits: int) -> Floats:
@@ -31,8 +24,7 @@ def axis_points(limit: float, bits: int) -> Floats:
     doubling = max(math.frexp(limit)[1] - 1 - bits, 0)
     index = np.arange(math.floor(p * doubling + limit / 2.0**doubling) + 2)
     doublings = np.maximum(index // p - 1, 0)
-    points: Floats = np.ldexp(1.0 * (index - p * doublings), doublings)
-    return points
+    return np.asarray(np.ldexp(1.0 * (index - p * doublings), doublings))
 
 
 @entry
@@ -200,13 +192,12 @@ class _Tables:
     def decodes(self, points: Floats, new: float) -> tuple[Floats, Floats]:
         """Passes that only decode, and what drafting takes of them, by sequences."""
         whole = self._pass("decodes", decoding(_some(points) - HALF, 1.0, new), decoding(HALF, 1.0, new)).of_group(None)
-        found = self._columns(whole, points)
+        columns = self._columns(whole, points)
         if self.worker.plan.speculative is None:
-            return found, np.zeros_like(found)
-        alone = self._of_times(whole.times(whole.in_engine(self.constants)), 0.0, points)
-        drafts = found - alone
+            return columns, np.zeros_like(columns)
+        drafts = columns - self._of_times(whole.times(whole.in_engine(self.constants)), 0.0, points)
         drafts[:, HANDOVER] = 0.0
-        return found, drafts
+        return columns, drafts
 
     def decode_attention(self, sequences: float, context: float, new: float) -> tuple[Floats, float]:
         """Seconds of attention by sequences and context, and its kernels."""
@@ -248,38 +239,28 @@ def _some(points: Floats) -> Floats:
     return np.maximum(points, 1.0)
 
 
+ROWS: Final = ("tokens", "logits", "decodes", "drafts")
+"""Tables over counts."""
+OF_PROMPTS: Final = (
+    *("tokens", "logits", "prompt_attention", "attention_start_s"),
+    *("prefill_s", "prompt_token_s", "request_s", "request_token_s"),
+)
+OF_DECODES: Final = ("decodes", "drafts", "decode_attention", "iteration_s", "sequence_s", "boundaries_s")
+"""Times that a factor on iterations with prompts changes, and those that one on the others does."""
+
+
 def at_pace(times: IterationTimes, prompts: float, decodes: float) -> IterationTimes:
     """Return the times with factors on those of iterations with prompts, and of iterations that only decode."""
     # What the host launches counts in both; captured graphs leave it to prompts.
     launching = prompts if times.captured else decodes
-    return times._replace(
-        tokens=_seconds_times(times.tokens, prompts),
-        logits=_seconds_times(times.logits, prompts),
-        decodes=_seconds_times(times.decodes, decodes),
-        drafts=_seconds_times(times.drafts, decodes),
-        decode_attention=times.decode_attention * decodes,
-        prompt_attention=times.prompt_attention * prompts,
-        attention_start_s=times.attention_start_s * prompts,
-        launch_s=times.launch_s * launching,
-        iteration_s=times.iteration_s * decodes,
-        sequence_s=times.sequence_s * decodes,
-        prefill_s=times.prefill_s * prompts,
-        prompt_token_s=times.prompt_token_s * prompts,
-        request_s=times.request_s * prompts,
-        request_token_s=times.request_token_s * prompts,
-        boundaries_s=times.boundaries_s * decodes,
-    )
+    factors = dict.fromkeys(OF_PROMPTS, prompts) | dict.fromkeys(OF_DECODES, decodes) | {"launch_s": launching}
+    scaled = {name: getattr(times, name) * factor for name, factor in factors.items()}
+    for name in ROWS:
+        # One column holds kernels, not seconds.
+        scaled[name][:, LAUNCHES] = getattr(times, name)[:, LAUNCHES]
+    return times._replace(**scaled)
 
 
-def _seconds_times(table: Floats, factor: float) -> Floats:
-    """A table over counts, of which one column holds kernels and not seconds."""
-    found = table * factor
-    found[:, LAUNCHES] = table[:, LAUNCHES]
-    return found
-
-
-ROWS: Final = ("tokens", "logits", "decodes", "drafts")
-"""Tables over counts."""
 CELLS: Final = ("decode_attention", "prompt_attention")
 """Tables of attention."""
 FIGURES: Final = tuple(name for name in IterationTimes._fields if name not in (*ROWS, *CELLS))
@@ -300,8 +281,8 @@ class PackedTimes(NamedTuple):
 
 def packed(times: IterationTimes) -> PackedTimes:
     """Return the same times for compiled code."""
-    found = packed_together([times])
-    return found._replace(figures=found.figures[0])
+    together = packed_together([times])
+    return together._replace(figures=together.figures[0])
 
 
 def packed_together(pools: Sequence[IterationTimes]) -> PackedTimes:
@@ -339,9 +320,9 @@ def step_seconds(
         work_s, collective_s, launches, boundary_s = _mixed(times, decodes, context_sum, new_tokens, prompts)
         work_s += attention_s - f.attention_start_s * (prompts - 1.0 + (decodes > 0 and f.joins_attention > 0))
     device_s = work_s + collective_s
-    wait_s = 0.0
-    if not _captured(times, decodes, new_tokens, prompts):
-        wait_s = _joined(f.launch_s * launches, device_s) - device_s
+    # A pass that is launched as graphs keeps the device waiting for nothing.
+    captured = decodes * f.tokens_per_decode + new_tokens <= f.captured_tokens if prompts > 0 else f.captured > 0
+    wait_s = 0.0 if captured else _joined(f.launch_s * launches, device_s) - device_s
     sends = 0.0 if f.stages == 1.0 else f.stages - 1.0 + (decodes > 0)
     host_s = _host(times, decodes, new_tokens, prompts)
     if f.ahead:
@@ -353,14 +334,8 @@ def step_seconds(
 def prompt_attention_seconds(times: PackedTimes, new_tokens: int, context_tokens: int) -> float:
     """Return the seconds that the attention of a prompt's new tokens takes behind those of it that are cached."""
     f = times.figures
-    return _cell(
-        times,
-        f.prompt_attention_at,
-        f.prompt_attention_size,
-        f.prompt_attention_width,
-        1.0 * new_tokens,
-        1.0 * context_tokens,
-    )
+    at, size, width = f.prompt_attention_at, f.prompt_attention_size, f.prompt_attention_width
+    return _cell(times, at, size, width, 1.0 * new_tokens, 1.0 * context_tokens)
 
 
 @entry
@@ -369,23 +344,8 @@ def decode_attention_seconds(times: PackedTimes, decodes: int, context_sum: int)
     f = times.figures
     if decodes == 0:
         return 0.0
-    return _cell(
-        times,
-        f.decode_attention_at,
-        f.decode_attention_size,
-        f.decode_attention_width,
-        1.0 * decodes,
-        context_sum / decodes,
-    )
-
-
-@compiled
-def _captured(times: PackedTimes, decodes: int, new_tokens: int, prompts: int) -> bool:
-    """Whether a pass is launched as graphs, which keep the device waiting for nothing."""
-    f = times.figures
-    if prompts == 0:
-        return bool(f.captured)
-    return bool(decodes * f.tokens_per_decode + new_tokens <= f.captured_tokens)
+    at, size, width = f.decode_attention_at, f.decode_attention_size, f.decode_attention_width
+    return _cell(times, at, size, width, 1.0 * decodes, context_sum / decodes)
 
 
 @compiled
@@ -453,68 +413,3 @@ def _cell(times: PackedTimes, at: int, size: int, width: int, tokens: float, con
     lower = cells[second] + along * (cells[second + 1] - cells[second])
     seconds: float = upper + down * (lower - upper)
     return seconds
-
-
-MOST_PROMPTS = 3
-
-
-def table_errors(
-    worker: Worker,
-    constants: InferenceConstants,
-    times: IterationTimes,
-    *,
-    tokens: int,
-    sequences: int,
-    context: int,
-    batches: int = 400,
-    seed: int = 0,
-) -> Floats:
-    """Return the relative error of the table's seconds for random batches up to the tables' ends, by group.
-
-    Sizes are spread evenly over their logarithms; batches have decoding sequences, up to three prompts, or both.
-    """
-    random = np.random.default_rng(seed)
-
-    def sizes(low: int, high: int, *shape: int) -> Integers:
-        return np.exp(random.uniform(np.log(low), np.log(high + 1), shape)).astype(np.int64)
-
-    n, seen = sizes(1, sequences, batches), sizes(1, context, batches)
-    new, cached = sizes(1, tokens // MOST_PROMPTS, MOST_PROMPTS, batches), sizes(1, context, MOST_PROMPTS, batches) - 1
-    tables, errors = packed(times), []
-    for decodes, count, chosen in _kinds(batches):
-        groups = [decoding(1.0 * n[chosen], 1.0 * seen[chosen], times.tokens_per_decode)] * decodes
-        groups += [prompts(1.0, 1.0 * new[i, chosen], 1.0 * cached[i, chosen]) for i in range(count)]
-        loop = in_loop(constants, ahead=times.ahead)
-        asked = iteration_time(worker, Batch.of(*groups), loop, ahead=times.ahead).pass_s
-        found = [
-            _tabulated(tables, int(n[i]) * decodes, int(seen[i]), new[:count, i], cached[:count, i])
-            for i in range(chosen.start, chosen.stop)
-        ]
-        errors.append(np.array(found) / asked - 1.0)
-    return np.concatenate(errors)
-
-
-def _kinds(batches: int) -> Iterator[tuple[bool, int, slice]]:
-    """Whether batches decode, how many prompts they have, and which of them: equal parts of each kind."""
-    kinds = [(decodes, count) for decodes in (False, True) for count in range(MOST_PROMPTS + 1) if decodes or count]
-    ends = np.linspace(0, batches, len(kinds) + 1).astype(int).tolist()
-    for (decodes, count), begin, end in zip(kinds, ends[:-1], ends[1:], strict=True):
-        yield decodes, count, slice(begin, end)
-
-
-def _tabulated(times: PackedTimes, decodes: int, seen: int, new: Integers, cached: Integers) -> float:
-    attention_s = sum(prompt_attention_seconds(times, int(q), int(c)) for q, c in zip(new, cached, strict=True))
-    return step_seconds(times, decodes, decodes * seen, int(new.sum()), new.size, float(attention_s))
-
-
-__all__ = [
-    "IterationTimes",
-    "PackedTimes",
-    "decode_attention_seconds",
-    "iteration_times",
-    "packed",
-    "packed_together",
-    "prompt_attention_seconds",
-    "step_seconds",
-    "table_errors",
-]

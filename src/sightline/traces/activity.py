@@ -1,14 +1,13 @@
 """What one rank's device does and when: kernels and collectives, each with the operator that it belongs to."""
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sightline.traces.events import EMPTY, Events, Flags, Integers, Intervals, Kind, Trace, holding, merged
-from sightline.traces.operator_names import UNMATCHED, Work, communication_of, is_host_communication, work_of
-from sightline.traces.operators import (
+from sightline.traces.nesting import (
     PHASES,
     RECOMPUTE,
     Nesting,
@@ -22,8 +21,9 @@ from sightline.traces.operators import (
     phases_on_device,
     placed,
 )
+from sightline.traces.operator_names import UNMATCHED, Work, communication_of, is_host_communication, work_of
 from sightline.traces.shapes import batches_of, flops_of, traffic_of, traffic_on_host
-from sightline.traces.steps import launching_calls
+from sightline.traces.step_edges import launching_calls
 
 INPUT = re.compile(
     r"^enumerate\(DataLoader\)#|DataLoader.*__next__|^## ?(wait_for_batch|load_batch|copy_batch)", re.IGNORECASE
@@ -62,9 +62,9 @@ class Pieces:
     def __len__(self) -> int:
         return len(self.start)
 
-    def where(self, flags: Flags) -> "Pieces":
-        """Return those at which a mask is true."""
-        return Pieces(**{name: getattr(self, name)[flags] for name in Pieces.__dataclass_fields__})
+    def where(self, chosen: Flags | Integers) -> "Pieces":
+        """Return those at which a mask is true, or those at some places."""
+        return Pieces(**{name: getattr(self, name)[chosen] for name in Pieces.__dataclass_fields__})
 
     @property
     def intervals(self) -> Intervals:
@@ -97,7 +97,7 @@ class Activity:
     """When each kernel begins; without a device, when each operator does that no other calls."""
     overhead: Intervals = EMPTY
     """Without a device: instants at which the host only calls small operators."""
-    pageable_s: float = field(default=0.0)
+    pageable_s: float = 0.0
     """Seconds of copies to the device out of memory that is not pinned."""
 
 
@@ -140,7 +140,7 @@ def _on_device(trace: Trace, nesting: Nesting) -> Activity:
     names = np.array([trace.names[n] for n in events.name[chosen]], object)
     copies = events.kind[chosen] == Kind.COPY
     to_device, to_host = (copies & np.array([way in n for n in names], bool) for way in ("HtoD", "DtoH"))
-    communicates = np.array([one.work.bound == "network" for one in keys], bool)[key] if len(key) else copies
+    communicates = np.array([work_key.work.bound == "network" for work_key in keys], bool)[key] if len(key) else copies
     pageable = to_device & np.array(["ageable" in n for n in names], bool)
     return Activity(
         keys=attention_core(keys, key, pieces.launch_start, batches_of(trace, operator)),
@@ -231,10 +231,10 @@ def _on_host(trace: Trace, nesting: Nesting) -> Activity:
     )
     return Activity(
         keys=attention_core(keys, key, start, batches_of(trace, named)),
-        compute=_taken(pieces, working),
+        compute=pieces.where(working),
         communication=_collectives(trace, keys),
-        to_device=_taken(pieces, order[:0]),
-        to_host=_taken(pieces, order[:0]),
+        to_device=pieces.where(order[:0]),
+        to_host=pieces.where(order[:0]),
         launched=events.start[nesting.order[np.flatnonzero(is_own & (top == np.arange(len(top))))]],
         overhead=merged(start[small], end[small]),
     )
@@ -250,9 +250,7 @@ def _named(trace: Trace, nesting: Nesting, owner: Integers, top: Integers) -> In
 
 def loading_of(trace: Trace) -> Intervals:
     """Return the instants at which a loader is asked for the next batch."""
-    events = trace.events
-    chosen = (events.kind == Kind.ANNOTATION) & trace.matching(INPUT.search)
-    return merged(events.start[chosen], events.end[chosen])
+    return trace.named(Kind.ANNOTATION, INPUT)
 
 
 def _pieces(start: Integers, end: Integers, key: Integers, thread: Integers) -> Pieces:
@@ -274,10 +272,6 @@ def _pieces(start: Integers, end: Integers, key: Integers, thread: Integers) -> 
     )
 
 
-def _taken(pieces: Pieces, places: Integers) -> Pieces:
-    return Pieces(**{name: getattr(pieces, name)[places] for name in Pieces.__dataclass_fields__})
-
-
 def _collectives(trace: Trace, keys: list[Key]) -> Pieces:
     """Collectives of the host; where the transfer itself has an annotation, calls that wait for it count as well."""
     events = trace.events
@@ -289,5 +283,5 @@ def _collectives(trace: Trace, keys: list[Key]) -> Pieces:
         text = trace.names[name]
         keys.append(Key(phase="communication", work=communication_of(text), name=text))
     key = np.array([numbers[name] for name in events.name[chosen].tolist()], np.int64)
-    found = _pieces(events.start[chosen], events.end[chosen], key, events.thread[chosen])
-    return replace(found, size=events.size[chosen], group=events.group[chosen])
+    collectives = _pieces(events.start[chosen], events.end[chosen], key, events.thread[chosen])
+    return replace(collectives, size=events.size[chosen], group=events.group[chosen])

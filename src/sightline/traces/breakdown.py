@@ -23,7 +23,7 @@ from sightline.traces.events import (
     painted,
     upto,
 )
-from sightline.traces.steps import Steps
+from sightline.traces.step_edges import Steps
 from sightline.traces.waits import ON_PROCESSOR, Waits, host_synchronizes, slow_calls, waits_of
 
 
@@ -208,8 +208,7 @@ def copies_of_input(trace: Trace, activity: Activity, steps: Steps) -> Flags:
     behind_loader = _is_first(launched, loading_of(trace).end, kernels)
     first = inside | behind_loader | _is_first(launched, steps.begins, kernels)
     repeated = np.isin(copies.size, copies.size[~first & (copies.size >= 0)])
-    found: Flags = inside | behind_loader | (first & ~repeated)
-    return found
+    return np.asarray(inside | behind_loader | (first & ~repeated))
 
 
 def _is_first(instants: Integers, anchors: Integers, kernels: Integers) -> Flags:
@@ -217,8 +216,7 @@ def _is_first(instants: Integers, anchors: Integers, kernels: Integers) -> Flags
     place = np.searchsorted(anchors, instants, side="right") - 1
     since = anchors[np.maximum(place, 0)] if len(anchors) else instants
     between = np.searchsorted(kernels, instants) - np.searchsorted(kernels, since)
-    found: Flags = (place >= 0) & (between <= 0)
-    return found
+    return np.asarray((place >= 0) & (between <= 0))
 
 
 def waits_in_transfers(activity: Activity) -> Intervals:
@@ -258,8 +256,7 @@ def _by_key(activity: Activity, steps: Steps, weight: NDArray[np.float64]) -> tu
 def _inside(start: Integers, end: Integers, edges: Integers, weight: NDArray[np.float64]) -> NDArray[np.float64]:
     """Weighted nanoseconds of intervals inside steps."""
     upto = np.concatenate(([0.0], np.cumsum(np.diff(edges) * weight)))
-    result: NDArray[np.float64] = np.interp(end, edges, upto) - np.interp(start, edges, upto)
-    return result
+    return np.asarray(np.interp(end, edges, upto) - np.interp(start, edges, upto))
 
 
 def _covered(
@@ -270,5 +267,4 @@ def _covered(
     inside = _inside(points[:-1], points[1:], edges, weight)
     covered = np.searchsorted(by.start, points[:-1], side="right") > np.searchsorted(by.end, points[:-1], side="right")
     upto = np.concatenate(([0.0], np.cumsum(np.where(covered, inside, 0.0))))
-    result: NDArray[np.float64] = np.interp(end, points, upto) - np.interp(start, points, upto)
-    return result
+    return np.asarray(np.interp(end, points, upto) - np.interp(start, points, upto))

@@ -70,15 +70,15 @@ def events_of(text: bytes) -> list[Event] | None:
 def _lenient(whole: bytes) -> Iterator[Event]:
     """Events one by one, without those whose values have other types than Kineto writes."""
     try:
-        found = _plain.decode(whole.decode("utf-8", "replace"))
+        values = _plain.decode(whole.decode("utf-8", "replace"))
     except (msgspec.DecodeError, RecursionError):
         return
-    for one in found:
+    for value in values:
         try:
-            yield msgspec.convert(one, Event, strict=False)
+            yield msgspec.convert(value, Event, strict=False)
         except (msgspec.ValidationError, RecursionError):
             try:
-                yield msgspec.convert({**one, "args": None}, Event, strict=False)
+                yield msgspec.convert({**value, "args": None}, Event, strict=False)
             except (msgspec.ValidationError, TypeError):
                 continue
 
@@ -90,12 +90,12 @@ def split(text: bytes, *, is_last: bool) -> tuple[list[Event], bytes] | None:
         text: From the beginning of an event on.
         is_last: Whether the text ends in a whole event, as far as its end is not cut.
     """
-    if is_last and (found := events_of(text)) is not None:
-        return found, b""
+    if is_last and (events := events_of(text)) is not None:
+        return events, b""
     edges = [match.end() for match in _EDGE.finditer(text, max(0, len(text) - _TAIL))]
     for edge in reversed(edges[-_TRIES:]):
-        if (found := _before(text, edge)) is not None:
-            return found, text[edge:]
+        if (events := _before(text, edge)) is not None:
+            return events, text[edge:]
     return _up_to_damage(text) if is_last else None
 
 
@@ -225,7 +225,7 @@ def _in_order(words: list[str], numbers: Integers) -> tuple[list[str], Integers]
     order = sorted(range(len(words)), key=words.__getitem__)
     place = np.empty(len(words), np.int64)
     place[order] = np.arange(len(words))
-    return [words[one] for one in order], place[numbers]
+    return [words[number] for number in order], place[numbers]
 
 
 def _size(of: Arguments, kind: Kind) -> int:
@@ -255,9 +255,9 @@ def _decoded(text: str | bytes) -> Any:
 
 
 def _operands(text: str) -> Operands:
-    found: Sequence[Any] = _decoded(text) or ([], [])
-    shapes, types = (one if isinstance(one, list) else [] for one in found)
-    return Operands(shapes, [one if isinstance(one, str) else "" for one in types])
+    decoded: Sequence[Any] = _decoded(text) or ([], [])
+    shapes, types = (column if isinstance(column, list) else [] for column in decoded)
+    return Operands(shapes, [word if isinstance(word, str) else "" for word in types])
 
 
 def _real(value: Any) -> float | None:

@@ -1,5 +1,6 @@
 """The events of one trace as columns, sorted once."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -145,8 +146,17 @@ class Trace:
     def matching(self, test: Any) -> Flags:
         """Return for each event whether its name passes a test, which is asked once per name."""
         passed = np.fromiter((bool(test(name)) for name in self.names), bool, len(self.names))
-        flags: Flags = passed[self.events.name] if len(self.names) else np.zeros(0, bool)
-        return flags
+        return np.asarray(passed[self.events.name] if len(self.names) else np.zeros(0, bool))
+
+    def intervals(self, flags: Flags, thread: int | None = None, longer_ns: int = 0) -> "Intervals":
+        """Return the instants of the events at which a mask is true, or of those on a thread; each a little longer."""
+        events = self.events
+        flags = flags if thread is None else flags & (events.thread == thread)
+        return merged(events.start[flags], events.end[flags] + longer_ns)
+
+    def named(self, kind: Kind, form: re.Pattern[str]) -> "Intervals":
+        """Return the instants of the events of a kind whose names an expression finds."""
+        return self.intervals((self.events.kind == kind) & self.matching(form.search))
 
 
 class Intervals(NamedTuple):
@@ -154,11 +164,6 @@ class Intervals(NamedTuple):
 
     start: Integers
     end: Integers
-
-    @property
-    def total(self) -> int:
-        """Nanoseconds of all of them together."""
-        return int((self.end - self.start).sum())
 
     def where(self, flags: Flags) -> "Intervals":
         """Return those at which a mask is true."""
@@ -182,7 +187,10 @@ def merged(start: Integers, end: Integers) -> Intervals:
 
 def joined(*several: Intervals) -> Intervals:
     """Return the instants of any of several sets."""
-    return merged(np.concatenate([one.start for one in several]), np.concatenate([one.end for one in several]))
+    return merged(
+        np.concatenate([intervals.start for intervals in several]),
+        np.concatenate([intervals.end for intervals in several]),
+    )
 
 
 def holding(intervals: Intervals, instants: Integers) -> Integers:
@@ -231,8 +239,7 @@ def _covered(layer: Intervals, edges: Integers) -> Flags:
     change = np.zeros(len(edges), np.int64)
     np.add.at(change, np.searchsorted(edges, layer.start), 1)
     np.add.at(change, np.searchsorted(edges, layer.end), -1)
-    covered: Flags = np.cumsum(change)[:-1] > 0
-    return covered
+    return np.asarray(np.cumsum(change)[:-1] > 0)
 
 
 def upto(intervals: Intervals) -> tuple[Integers, Integers]:

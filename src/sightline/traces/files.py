@@ -6,13 +6,13 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Final
 
 import numpy as np
 
 from sightline.errors import InputError
 from sightline.progress import SILENT, Progress
-from sightline.traces.decoding import Columns, split
+from sightline.traces.decoding import Columns, Event, split
 from sightline.traces.events import ON_DEVICE, Trace
 
 ENDINGS = (".pt.trace.json", ".pt.trace.json.gz", ".json", ".json.gz")
@@ -26,22 +26,22 @@ def trace_files(paths: Sequence[str | Path]) -> list[Path]:
     Raises:
         InputError: A file or folder is missing, or a folder holds no traces.
     """
-    found: list[Path] = []
+    files: list[Path] = []
     for word in paths:
         path = Path(word)
         if path.is_dir():
-            inside = sorted(one for one in path.iterdir() if one.name.endswith(ENDINGS) and one.is_file())
-            profiler = [one for one in inside if one.name.endswith(ENDINGS[:2])]
+            inside = sorted(file for file in path.iterdir() if file.name.endswith(ENDINGS) and file.is_file())
+            profiler = [file for file in inside if file.name.endswith(ENDINGS[:2])]
             if not inside:
                 raise InputError(f"the folder '{path}' holds no trace: no file ends in {', '.join(ENDINGS)}")
-            found += profiler or inside
+            files += profiler or inside
         elif path.is_file():
-            found.append(path)
+            files.append(path)
         else:
             raise InputError(f"there is no file '{path}'")
-    if not found:
+    if not files:
         raise InputError("no trace is named")
-    return found
+    return files
 
 
 _PROBE = 2**20
@@ -109,44 +109,42 @@ class _Source:
 
     def more(self, size: int = _CHUNK) -> bytes:
         try:
-            found = self.file.read(size)
+            text = self.file.read(size)
         except (EOFError, zlib.error, gzip.BadGzipFile):
-            found = self._what_is_left()
-        self.read += len(found)
+            text = self._what_is_left()
+        self.read += len(text)
         if self.read > LARGEST:
             raise InputError(
                 f"'{self.path}' holds more than {LARGEST / 1e9:.0f} GB of events; profile fewer steps: "
                 "torch.profiler.schedule(wait=1, warmup=1, active=3)"
             )
-        return found
+        return text
 
     def _what_is_left(self) -> bytes:
         """What a packed file gives before the place at which it is cut, in small pieces."""
         if self.is_cut:
             return b""
-        self.is_cut, found = True, []
+        self.is_cut, chunks = True, []
         self.file.seek(self.read)
         while True:
             try:
-                found.append(self.file.read1(2**16) if isinstance(self.file, gzip.GzipFile) else b"")
+                chunks.append(self.file.read1(2**16) if isinstance(self.file, gzip.GzipFile) else b"")
             except (EOFError, zlib.error, OSError):
                 break
-            if not found[-1]:
+            if not chunks[-1]:
                 break
-        return b"".join(found)
+        return b"".join(chunks)
 
 
 def _read(source: _Source, progress: Progress) -> Trace:
     progress.begin(None, "reading the trace")
     head, text = _beginning(source)
     columns, tail = Columns(), b""
-    for events in _chunks(source, text):
+    for events, tail in _chunks(source, text):  # noqa: B007 - the last one is read below
         progress.check()
-        columns.add(events.found)
-        progress.advance(len(events.found))
-        tail = events.tail
-    facts = head + tail
-    return _trace(source, columns, facts)
+        columns.add(events)
+        progress.advance(len(events))
+    return _trace(source, columns, head + tail)
 
 
 def _beginning(source: _Source) -> tuple[bytes, bytes]:
@@ -158,12 +156,12 @@ def _beginning(source: _Source) -> tuple[bytes, bytes]:
         )
     if text.lstrip()[:1] == b"[":
         return b"", _list(source, text.lstrip()[1:].lstrip())
-    while (found := _EVENTS.search(text)) is None:
+    while (begin := _EVENTS.search(text)) is None:
         more = source.more()
         if not more or len(text) > _HEAD:
             raise InputError(f"'{source.path}' is no trace: it has no list 'traceEvents'")
         text += more
-    return text[: found.start()], _list(source, text[found.end() :].lstrip())
+    return text[: begin.start()], _list(source, text[begin.end() :].lstrip())
 
 
 def _list(source: _Source, text: bytes) -> bytes:
@@ -172,35 +170,29 @@ def _list(source: _Source, text: bytes) -> bytes:
     return text
 
 
-@dataclass(slots=True)
-class _Events:
-    found: list[Any]
-    tail: bytes = b""
-
-
-def _chunks(source: _Source, text: bytes) -> Iterator[_Events]:
-    """The events in the order of the file; the last with what stands behind the list."""
+def _chunks(source: _Source, text: bytes) -> Iterator[tuple[list[Event], bytes]]:
+    """The events in the order of the file, and behind the last of them what follows the list."""
     while more := source.more():
         text += more
         if len(text) > _DAMAGED:
             source.is_cut = True
             break
         if (parts := split(text, is_last=False)) is not None:
-            found, text = parts
-            yield _Events(found)
+            events, text = parts
+            yield events, b""
     yield _last(source, text)
 
 
-def _last(source: _Source, text: bytes) -> _Events:
+def _last(source: _Source, text: bytes) -> tuple[list[Event], bytes]:
     """The events before the end of the list; a list that does not end is cut."""
     for end in _ends(text):
         if (parts := split(text[:end].rstrip().rstrip(b","), is_last=True)) is not None and not parts[1]:
-            return _Events(parts[0], text[end:])
+            return parts[0], text[end:]
     whole = text.rstrip().rstrip(b",")
-    found, rest = split(whole, is_last=True) or ([], whole)
+    events, rest = split(whole, is_last=True) or ([], whole)
     cut = f"'{source.path}' ends in the middle"
     source.warnings.append(f"{cut}; it is read up to the last whole event" if rest or source.is_cut else cut)
-    return _Events(found)
+    return events, b""
 
 
 def _ends(text: bytes) -> Iterator[int]:

@@ -75,20 +75,22 @@ class SmallProducts:
 
 def small_products(ranks: Sequence[Breakdown]) -> SmallProducts | None:
     """Return the small products of a job; None where there are none, or no device."""
-    found = [one for rank in ranks if rank.trace.has_device and (one := _products_of_rank(rank)) is not None]
-    if not found:
+    products = [one for rank in ranks if rank.trace.has_device and (one := _products_of_rank(rank)) is not None]
+    if not products:
         return None
-    formats = {name for one in found for name in one.flops}
-    rates = {name for one in found for name in one.large_flops_per_s}
+    formats = {name for product in products for name in product.flops}
+    rates = {name for product in products for name in product.large_flops_per_s}
     return SmallProducts(
-        count=sum(one.count for one in found) / len(ranks),
-        exposed_s=sum(one.exposed_s for one in found) / len(ranks),
-        known_s=sum(one.known_s for one in found) / len(ranks),
-        flops={name: sum(one.flops.get(name, 0.0) for one in found) / len(ranks) for name in formats},
-        large_flops_per_s={name: max(one.large_flops_per_s.get(name, 0.0) for one in found) for name in rates},
-        shortest_s=min(one.shortest_s for one in found),
-        rows=found[0].rows,
-        shared_input=found[0].shared_input,
+        count=sum(product.count for product in products) / len(ranks),
+        exposed_s=sum(product.exposed_s for product in products) / len(ranks),
+        known_s=sum(product.known_s for product in products) / len(ranks),
+        flops={name: sum(product.flops.get(name, 0.0) for product in products) / len(ranks) for name in formats},
+        large_flops_per_s={
+            name: max(product.large_flops_per_s.get(name, 0.0) for product in products) for name in rates
+        },
+        shortest_s=min(product.shortest_s for product in products),
+        rows=products[0].rows,
+        shared_input=products[0].shared_input,
     )
 
 
@@ -160,7 +162,7 @@ def _by(names: NDArray[np.object_], values: NDArray[np.float64]) -> dict[str, fl
 
 def _formats(trace: Trace, pieces: Pieces) -> NDArray[np.object_]:
     """The format of each product: what its kernel's name says of TF32, then its operands, then its kernel's name."""
-    of_kernel = [next((name for name, form in _KERNELS if form.search(one)), "") for one in trace.names]
+    of_kernel = [next((name for name, form in _KERNELS if form.search(kernel)), "") for kernel in trace.names]
     by_kernel = np.array([*of_kernel, ""], object)[pieces.name]
     by_type = told(trace, pieces.operator, lambda _, called: _type(called), -1)
     names = np.array([*_TYPES.values(), ""], object)[by_type]
@@ -168,7 +170,7 @@ def _formats(trace: Trace, pieces: Pieces) -> NDArray[np.object_]:
 
 
 def _type(called: Operands) -> int:
-    known = [one for one in called.types if one in _TYPES]
+    known = [word for word in called.types if word in _TYPES]
     return list(_TYPES).index(known[-1]) if known else -1
 
 
@@ -215,12 +217,12 @@ class SlowCollective(NamedTuple):
 
 def slow_collective(ranks: Sequence[Breakdown]) -> SlowCollective | None:
     """Return the slow collectives that cost most, of one kind and size on one rank; None where none is slow."""
-    found = [one for rank in ranks for one in _slow_of_rank(rank)]
-    return max(found, key=lambda one: one.extra_ns, default=None)
+    slow = [collective for rank in ranks for collective in _slow_of_rank(rank)]
+    return max(slow, key=lambda collective: collective.extra_ns, default=None)
 
 
 def _slow_of_rank(rank: Breakdown) -> list[SlowCollective]:
-    pieces, found = rank.activity.communication, []
+    pieces, slow = rank.activity.communication, []
     pieces = pieces.where(rank.steps.holds(pieces.start))
     kinds = np.array([key.work.operator for key in rank.activity.keys], object)[pieces.key]
     # Slow transfers are waits for other stages, or counted as what nobody knows the cause of.
@@ -235,10 +237,10 @@ def _slow_of_rank(rank: Breakdown) -> list[SlowCollective]:
                 is_slow, usual = length > _FAR * enough, 0.0
             extra = float((length[is_slow] - usual).sum()) / len(rank.steps.counted)
             if extra > _LEAST * rank.whole_ns:
-                found.append(
+                slow.append(
                     SlowCollective(kind, int(is_slow.sum()), float(length[is_slow].mean()), usual, int(size), extra)
                 )
-    return found
+    return slow
 
 
 _LEAST_STEPS = 3
@@ -266,8 +268,8 @@ class LongSteps(NamedTuple):
 
 def long_steps(ranks: Sequence[Breakdown]) -> LongSteps | None:
     """Return the long steps of the rank whose long steps add most; None where no step is long."""
-    found = [one for rank in ranks if (one := _uneven_of_rank(rank)) is not None]
-    return max(found, key=lambda one: one.extra_ns, default=None)
+    uneven = [one for rank in ranks if (one := _uneven_of_rank(rank)) is not None]
+    return max(uneven, key=lambda steps: steps.extra_ns, default=None)
 
 
 def _uneven_of_rank(rank: Breakdown) -> LongSteps | None:

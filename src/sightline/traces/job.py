@@ -10,7 +10,7 @@ from sightline.traces.activity import activity_of
 from sightline.traces.breakdown import Breakdown, breakdown
 from sightline.traces.events import Trace
 from sightline.traces.files import MOST, by_device, read_trace, trace_files
-from sightline.traces.steps import steps_of
+from sightline.traces.step_edges import steps_of
 from sightline.traces.waits import Matched, has_stages, matched
 
 

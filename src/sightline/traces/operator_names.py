@@ -203,9 +203,9 @@ def work_of(operator: str, kernel: str) -> Work:
     """Return what a kernel does that an operator of this name launched; an empty name is unknown."""
     if kernel and is_communication(kernel):
         return _communication(operator, kernel)
-    found = _first(_OPERATORS, operator) if operator else None
-    of_kernel = _first(_KERNELS, kernel) if kernel and (found is None or found.module in _VAGUE) else None
-    return of_kernel or found or UNKNOWN
+    of_operator = _first(_OPERATORS, operator) if operator else None
+    of_kernel = _first(_KERNELS, kernel) if kernel and (of_operator is None or of_operator.module in _VAGUE) else None
+    return of_kernel or of_operator or UNKNOWN
 
 
 def _communication(operator: str, kernel: str) -> Work:

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.traces.events import Flags, Integers, Kind, Operands, Trace
+from sightline.traces.nesting import Nesting, outermost
 from sightline.traces.operator_names import work_of
-from sightline.traces.operators import Nesting, outermost
 
 LARGEST = 2**62
 """Elements and FLOPs that no operator has."""
@@ -49,8 +49,8 @@ def told(trace: Trace, operator: Integers, tell: Callable[[str, Operands], float
     if known.any():
         pairs = np.stack((trace.events.name[place], trace.events.operands[place]), axis=1)[known]
         distinct, which = np.unique(pairs, axis=0, return_inverse=True)
-        found = [tell(trace.names[name], trace.operands[called]) for name, called in distinct.tolist()]
-        result[known] = np.array(found, result.dtype)[which.reshape(-1)]
+        values = [tell(trace.names[name], trace.operands[called]) for name, called in distinct.tolist()]
+        result[known] = np.array(values, result.dtype)[which.reshape(-1)]
     return result
 
 
@@ -125,12 +125,12 @@ def traffic_of(trace: Trace, operator: Integers, kernel: Integers) -> Bytes:
         operator: Of each kernel, as a place in the events; -1 unknown.
         kernel: Places of the kernels in the events, of which copies and fills say their bytes themselves.
     """
-    found = told(trace, operator, _traffic, _UNKNOWN)
-    found = np.where(is_first(operator) | (operator < 0), found, 0.0)
+    traffic = told(trace, operator, _traffic, _UNKNOWN)
+    traffic = np.where(is_first(operator) | (operator < 0), traffic, 0.0)
     size, kind = trace.events.size[kernel], trace.events.kind[kernel]
     for one, times in _COPIES.items():
-        found = np.where((kind == one) & (size >= 0) & ~np.isfinite(found), times * size, found)
-    return found
+        traffic = np.where((kind == one) & (size >= 0) & ~np.isfinite(traffic), times * size, traffic)
+    return traffic
 
 
 def traffic_on_host(trace: Trace, nesting: Nesting, operator: Integers) -> Bytes:
@@ -161,7 +161,7 @@ def _traffic(name: str, called: Operands) -> float:
     if work == "flash attention":
         return _attention(name, tensors)
     if plain == "copy_" and len(tensors) == 2:
-        return float(sum(one.bytes for one in tensors))
+        return float(sum(tensor.bytes for tensor in tensors))
     if plain in _WRITES:
         return float(tensors[0].bytes)
     shape = _result(name, plain, work, called, tensors)
@@ -169,7 +169,7 @@ def _traffic(name: str, called: Operands) -> float:
         return _UNKNOWN
     kept = 1 if plain in _COMPARES else _first_full(tensors).element_bytes
     mask = prod(shape) if plain == "native_dropout" else 0
-    return float(sum(one.bytes for one in tensors) + prod(shape) * kept + mask)
+    return float(sum(tensor.bytes for tensor in tensors) + prod(shape) * kept + mask)
 
 
 def _result(name: str, plain: str, work: str, called: Operands, tensors: Sequence[_Tensor]) -> tuple[int, ...] | None:
@@ -178,26 +178,26 @@ def _result(name: str, plain: str, work: str, called: Operands, tensors: Sequenc
         # Products of 8-bit operands write what another argument says.
         return (*both[0][:-1], both[1][-1]) if plain != "_scaled_mm" else None
     if plain in _ALONG or work in _LIKE_OPERANDS or plain.startswith("native_dropout"):
-        return _broadcast([one.shape for one in tensors])
+        return _broadcast([tensor.shape for tensor in tensors])
     if work == "norm":
-        return max((one.shape for one in tensors), key=prod)
+        return max((tensor.shape for tensor in tensors), key=prod)
     return None
 
 
 def _attention(name: str, tensors: Sequence[_Tensor]) -> float:
     """Queries, keys, values and output once; the backward pass, which has the gradient first, twice."""
     is_backward = "backward" in name.lower()
-    operands = [one for one in tensors if len(one.shape) >= 3][is_backward:][:3]
+    operands = [tensor for tensor in tensors if len(tensor.shape) >= 3][is_backward:][:3]
     if len(operands) < 3:
         return _UNKNOWN
     q, _, v = operands
     output = prod(q.shape[:-1]) * v.shape[-1] * q.element_bytes
-    return float((2 if is_backward else 1) * (sum(one.bytes for one in operands) + output))
+    return float((2 if is_backward else 1) * (sum(operand.bytes for operand in operands) + output))
 
 
 def _first_full(tensors: Sequence[_Tensor]) -> _Tensor:
     """The tensor whose type a result has: the first, unless that is a number."""
-    return next((one for one in tensors if one.shape), tensors[0])
+    return next((tensor for tensor in tensors if tensor.shape), tensors[0])
 
 
 def _broadcast(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...] | None:
@@ -211,13 +211,13 @@ def _tensors(called: Operands) -> list[_Tensor]:
     """The operands that are tensors; none where the type of one is not known, as of those in lists."""
     if len(called.types) < len(called.shapes):
         return []
-    found = []
+    tensors = []
     for shape, kind in zip(called.shapes, called.types, strict=False):
         if not _is_shape(shape) or (shape and kind not in _ELEMENT_BYTES):
             return []
         if kind in _ELEMENT_BYTES:
-            found.append(_Tensor(tuple(shape), _ELEMENT_BYTES[kind]))
-    return found
+            tensors.append(_Tensor(tuple(shape), _ELEMENT_BYTES[kind]))
+    return tensors
 
 
 def _is_shape(shape: Any) -> bool:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sightline.traces.activity import INPUT, Activity, Key, Pieces
+from sightline.traces.activity import Activity, Key, Pieces, loading_of
 from sightline.traces.events import (
     EMPTY,
     Flags,
@@ -22,8 +22,8 @@ from sightline.traces.events import (
     overlap,
     upto,
 )
-from sightline.traces.operators import PHASES, RECOMPUTE
-from sightline.traces.steps import starting
+from sightline.traces.nesting import PHASES, RECOMPUTE
+from sightline.traces.step_edges import starting
 
 _SYNCHRONIZES = re.compile(
     r"(Stream|Device|Event|Ctx)Synchronize|^aten::(item|_local_scalar_dense|nonzero|is_nonzero|equal)$|"
@@ -53,16 +53,16 @@ class Waits(NamedTuple):
 
 def waits_of(trace: Trace, activity: Activity, low: int, high: int) -> Waits:
     """Return the reasons of all gaps of a rank's device from ``low`` to ``high``."""
-    loading = _chosen(trace, Kind.ANNOTATION, INPUT)
-    busy = joined(*(one.intervals for one in _all(activity)), activity.overhead)
+    loading = loading_of(trace)
+    busy = joined(*(work.intervals for work in _all(activity)), activity.overhead)
     gaps = between(busy, low, high)
     begins = starting(trace)
     if not trace.has_device:
-        quiet = _quiet(gaps)
+        quiet = gaps.where(gaps.end - gaps.start > QUIET_NS)
         return Waits(loading, overlap(begins, gaps), EMPTY, quiet, joined(gaps, activity.overhead))
     late, latency, after_sync, elsewhere = _late(trace, activity, gaps)
     # What the host computes itself it would compute without synchronization too.
-    updates = joined(_chosen(trace, Kind.OPERATOR, ON_PROCESSOR), _chosen(trace, Kind.FRAME, ON_PROCESSOR))
+    updates = joined(*(trace.named(kind, ON_PROCESSOR) for kind in (Kind.OPERATOR, Kind.FRAME)))
     return Waits(
         overlap(loading, late),
         overlap(begins, late),
@@ -96,16 +96,6 @@ def _all(activity: Activity) -> tuple[Pieces, ...]:
     return activity.compute, activity.communication, activity.to_device, activity.to_host
 
 
-def _chosen(trace: Trace, kind: Kind, form: re.Pattern[str]) -> Intervals:
-    events = trace.events
-    chosen = (events.kind == kind) & trace.matching(form.search)
-    return merged(events.start[chosen], events.end[chosen])
-
-
-def _quiet(intervals: Intervals) -> Intervals:
-    return intervals.where(intervals.end - intervals.start > QUIET_NS)
-
-
 def _late(trace: Trace, activity: Activity, gaps: Intervals) -> tuple[Intervals, Intervals, Intervals, Intervals]:
     """Of each gap the part before the next kernel's launch has ended, and the short rest.
 
@@ -113,10 +103,10 @@ def _late(trace: Trace, activity: Activity, gaps: Intervals) -> tuple[Intervals,
     launch back to back.
     The host launched in time where the launch ended before the gap; a longer gap then waits for another stream.
     """
-    pieces = [one for one in _all(activity) if len(one)]
-    start = np.concatenate([one.start for one in pieces])
+    pieces = [work for work in _all(activity) if len(work)]
+    start = np.concatenate([piece.start for piece in pieces])
     order = np.argsort(start, kind="stable")
-    launched = np.concatenate([one.launch_end for one in pieces])[order]
+    launched = np.concatenate([piece.launch_end for piece in pieces])[order]
     place = np.searchsorted(start[order], gaps.end)
     is_last = place >= len(order)
     place = np.minimum(place, len(order) - 1)
@@ -125,7 +115,9 @@ def _late(trace: Trace, activity: Activity, gaps: Intervals) -> tuple[Intervals,
     late = Intervals(gaps.start, ready)
     rest = Intervals(ready, gaps.end)
     short = rest.end - rest.start <= LAUNCH_NS
-    synchronized = _after_synchronization(trace, gaps) & ~is_last & (ready > gaps.start)
+    # The host waits for the device where a gap begins: it has launched nothing to follow.
+    waiting = trace.intervals(_synchronizes(trace), longer_ns=1)
+    synchronized = (holding(waiting, gaps.start) >= 0) & ~is_last & (ready > gaps.start)
     before = _launch_before(pieces, ready)
     away = (ready - np.maximum(before, gaps.start) > LAUNCH_NS) & (ready - before > EACH_NS) & (ready > gaps.start)
     return (
@@ -138,7 +130,7 @@ def _late(trace: Trace, activity: Activity, gaps: Intervals) -> tuple[Intervals,
 
 def _launch_before(pieces: list[Pieces], instants: Integers) -> Integers:
     """When the last launch ended before each instant at which another one ends."""
-    ends = np.unique(np.concatenate([one.launch_end for one in pieces]))
+    ends = np.unique(np.concatenate([piece.launch_end for piece in pieces]))
     ends = ends[ends >= 0]
     if not len(ends):
         return np.full(len(instants), np.iinfo(np.int64).min // 2)
@@ -146,28 +138,19 @@ def _launch_before(pieces: list[Pieces], instants: Integers) -> Integers:
     return np.where(place >= 0, ends[np.maximum(place, 0)], np.iinfo(np.int64).min // 2)
 
 
-def _after_synchronization(trace: Trace, gaps: Intervals) -> Flags:
-    """Which gaps begin while the host waits for the device: it has launched nothing to follow."""
-    events, chosen = trace.events, _synchronizes(trace)
-    inside: Flags = holding(merged(events.start[chosen], events.end[chosen] + 1), gaps.start) >= 0
-    return inside
-
-
 def _synchronizes(trace: Trace) -> Flags:
     called = np.isin(trace.events.kind, (Kind.CALL, Kind.OPERATOR))
-    found: Flags = called & trace.matching(_SYNCHRONIZES.search)
-    return found
+    return np.asarray(called & trace.matching(_SYNCHRONIZES.search))
 
 
 def host_synchronizes(trace: Trace, activity: Activity) -> Intervals:
     """Return the instants at which the thread that launches most waits for the device."""
-    threads = np.concatenate([one.launch_thread for one in _all(activity)])
+    threads = np.concatenate([work.launch_thread for work in _all(activity)])
     threads = threads[threads >= 0]
     if not len(threads):
         return EMPTY
     busiest = int(np.argmax(np.bincount(threads)))
-    chosen = _synchronizes(trace) & (trace.events.thread == busiest)
-    return merged(trace.events.start[chosen], trace.events.end[chosen])
+    return trace.intervals(_synchronizes(trace), busiest)
 
 
 class Matched(NamedTuple):
@@ -196,7 +179,7 @@ def matched(traces: Sequence[Trace], activities: Sequence[Activity]) -> Matched:
     is that of the clocks.
     """
     ranks = len(traces)
-    found: dict[tuple[int, ...], list[tuple[Integers, Integers]]] = defaultdict(list)
+    by_members: dict[tuple[int, ...], list[tuple[Integers, Integers]]] = defaultdict(list)
     for (_, group), columns in sorted(_by_collective(traces, activities).items()):
         members = tuple(columns)
         same_number = len({len(start) for start, _ in columns.values()}) == 1
@@ -204,28 +187,28 @@ def matched(traces: Sequence[Trace], activities: Sequence[Activity]) -> Matched:
             continue
         start, end = (np.stack([columns[rank][place] for rank in members]) for place in (0, 1))
         kept = slice(None) if group or not traces[0].has_device else _together(start, end)
-        found[members].append((start[:, kept], end[:, kept]))
-    return _compared(traces, found)
+        by_members[members].append((start[:, kept], end[:, kept]))
+    return _compared(traces, by_members)
 
 
 def _together(start: Integers, end: Integers) -> Flags:
     own = end - _clocks(end)
     apart, shortest = own.max(axis=0) - own.min(axis=0), (end - start).min(axis=0)
-    flags: Flags = apart <= np.maximum(_APART_NS, shortest // 10)
-    return flags
+    return np.asarray(apart <= np.maximum(_APART_NS, shortest // 10))
 
 
 def _clocks(end: Integers) -> Integers:
     """By how much each member's clock is ahead of the first one's, of shape ``[members, 1]``."""
-    ahead: Integers = np.median(end - end[:1], axis=1).astype(np.int64)[:, None]
-    return ahead
+    return np.asarray(np.median(end - end[:1], axis=1).astype(np.int64)[:, None])
 
 
-def _compared(traces: Sequence[Trace], found: Mapping[tuple[int, ...], Sequence[tuple[Integers, Integers]]]) -> Matched:
+def _compared(
+    traces: Sequence[Trace], by_members: Mapping[tuple[int, ...], Sequence[tuple[Integers, Integers]]]
+) -> Matched:
     ranks, collectives = len(traces), 0
     waits: list[list[Intervals]] = [[] for _ in traces]
     behind, last = np.zeros(ranks), np.zeros(ranks, np.int64)
-    for members, parts in found.items():
+    for members, parts in by_members.items():
         start, end = (np.concatenate(columns, axis=1) for columns in zip(*parts, strict=True))
         if not start.shape[1]:
             continue
@@ -247,7 +230,7 @@ def _by_collective(
     traces: Sequence[Trace], activities: Sequence[Activity]
 ) -> dict[tuple[str, str], dict[int, tuple[Integers, Integers]]]:
     """Starts and ends on the ranks' clocks by name and group, then by rank; transfers between two ranks left out."""
-    found: dict[tuple[str, str], dict[int, tuple[Integers, Integers]]] = defaultdict(dict)
+    times: dict[tuple[str, str], dict[int, tuple[Integers, Integers]]] = defaultdict(dict)
     for rank, (trace, activity) in enumerate(zip(traces, activities, strict=True)):
         pieces = activity.communication
         names = [activity.keys[key].name if _is_shared(activity.keys[key]) else "" for key in range(len(activity.keys))]
@@ -258,8 +241,8 @@ def _by_collective(
             if ordered[number]:
                 own = (named == number) & (pieces.group == group)
                 start, end = pieces.start[own] + trace.origin_ns, pieces.end[own] + trace.origin_ns
-                found[ordered[number], trace.groups[group] if group >= 0 else ""][rank] = start, end
-    return found
+                times[ordered[number], trace.groups[group] if group >= 0 else ""][rank] = start, end
+    return times
 
 
 def _is_shared(key: Key) -> bool:
@@ -295,10 +278,10 @@ def _ways(trace: Trace, activity: Activity) -> Ways:
 
     Transfers of the backward pass are launched outside of autograd's engine, so the kernels next to them tell it.
     """
-    found: Ways = defaultdict(set)
+    ways: Ways = defaultdict(set)
     compute = activity.compute
     if not len(compute):
-        return found
+        return ways
     order = np.argsort(compute.launch_start, kind="stable")
     launched = compute.launch_start[order]
     phases = np.array([PHASES.index(key.phase) if key.phase in PHASES else 0 for key in activity.keys])
@@ -308,9 +291,9 @@ def _ways(trace: Trace, activity: Activity) -> Ways:
     for direction, peer, instants in list(_of_calls(trace)) or _of_kernels(activity):
         place = np.searchsorted(launched, instants)
         place = np.clip(place - (direction == "send"), 0, len(launched) - 1)
-        for one in np.unique(phase[place]).tolist():
-            found[PHASES[one]].add((direction, peer))
-    return found
+        for number in np.unique(phase[place]).tolist():
+            ways[PHASES[number]].add((direction, peer))
+    return ways
 
 
 def _of_calls(trace: Trace) -> Iterator[Way]:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sightline.validation.rows import Cells, LeftOutError, Row, catalog_name, require, scalar
+from sightline.validation.tables import Cells, LeftOutError, Line, Row, catalog_name, scalar
 
 LAYOUT = {"devices": "devices", "experts": "plan.expert_parallel", "ranks": "plan.data_parallel"}
 
@@ -12,11 +12,11 @@ LAYOUT = {"devices": "devices", "experts": "plan.expert_parallel", "ranks": "pla
 def launched(cells: Cells, row: Mapping[str, Any], rules: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return what the rules say of a row (``cache``: its type, ``drafted``: tokens per pass); {} where nothing."""
     facts = _facts(cells, row)
-    said: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for rule in rules:
         if all(_holds(facts, key, wanted) for key, wanted in rule["where"].items()):
-            said |= rule["set"]
-    return said
+            settings |= rule["set"]
+    return settings
 
 
 def _facts(cells: Cells, row: Mapping[str, Any]) -> dict[str, Any]:
@@ -115,32 +115,32 @@ class Deployment(NamedTuple):
         return self.prefill.total + self.decode.total
 
 
-def row_of_cells(cells: Cells, spec: Mapping[str, Any], where: str) -> Row:
-    """Return a line of the sample under our keys; raise `InputError` naming ``where`` when the table lacks a column."""
-    require(cells, COLUMNS, where)
-    asked = _asked(cells, spec)
+def row_of_cells(cells: Line, spec: Mapping[str, Any]) -> Row:
+    """Return a line of the sample under our keys; raise `InputError` naming the line when the table lacks a column."""
+    _ = [cells[column] for column in COLUMNS]
+    question = _asked(cells, spec)
     disaggregated = cells["mode"] == "disagg" or (_is_inferencex(cells) and _int(cells, "tp_size") not in _DEGREES)
     layout = {} if disaggregated else _aggregated(cells)
-    said = launched(cells, asked | layout, spec["launches"]) if _is_inferencex(cells) else {}
+    settings = launched(cells, question | layout, spec["launches"]) if _is_inferencex(cells) else {}
     if disaggregated:
-        layout = _disaggregated(cells, asked, spec, drafts=bool(said.get("drafted")))
-    elif said.get("drafted"):
-        layout |= _drafts(said["drafted"])
-    return {"mode": cells["mode"]} | asked | _launched_formats(asked, said) | layout | _measured(cells)
+        layout = _disaggregated(cells, question, spec, drafts=bool(settings.get("drafted")))
+    elif settings.get("drafted"):
+        layout |= _drafts(settings["drafted"])
+    return {"mode": cells["mode"]} | question | _launched_formats(question, settings) | layout | _measured(cells)
 
 
-def _launched_formats(asked: Row, said: Row) -> dict[str, Any]:
+def _launched_formats(question: Row, settings: Row) -> dict[str, Any]:
     """Return the formats with the types of cache and router that the engine was launched with.
 
     Nothing where unknown.
     """
-    if not said.keys() & {"cache", "router"}:
+    if not settings.keys() & {"cache", "router"}:
         return {}
-    formats = asked["plan.quantization"]
+    formats = question["plan.quantization"]
     stated = [] if formats == "none" else formats
-    kept = [word for word in stated if "cache" not in said or not word.startswith("kv-")]
-    cache = [f"kv-{said['cache']}"] if said.get("cache", "16-bit") != "16-bit" else []
-    router = [f"router-{said['router']}"] if "router" in said else []
+    kept = [word for word in stated if "cache" not in settings or not word.startswith("kv-")]
+    cache = [f"kv-{settings['cache']}"] if settings.get("cache", "16-bit") != "16-bit" else []
+    router = [f"router-{settings['router']}"] if "router" in settings else []
     return {"plan.quantization": [*kept, *cache, *router] or "none"}
 
 
@@ -237,15 +237,15 @@ def _stated_worker(cells: Cells) -> Worker:
     return Worker(1, tensor if inside else tensor * ranks, experts, min(ranks, tensor) if inside else ranks)
 
 
-def _disaggregated(cells: Cells, asked: Row, spec: Mapping[str, Any], *, drafts: bool) -> dict[str, Any]:
+def _disaggregated(cells: Cells, question: Row, spec: Mapping[str, Any], *, drafts: bool) -> dict[str, Any]:
     """Return the published deployment of the row, with ``drafts`` if it has them, else what its columns say.
 
     Where it was published with drafts too and nothing tells which was run, that is an alternative reading.
     """
-    found = _deployed(cells, asked, spec["deployments"], drafts=drafts) or _stated_deployment(cells)
-    other = None if drafts or found.drafted else _deployed(cells, asked, spec["deployments"], drafts=True)
+    deployment = _deployed(cells, question, spec["deployments"], drafts=drafts) or _stated_deployment(cells)
+    other = None if drafts or deployment.drafted else _deployed(cells, question, spec["deployments"], drafts=True)
     may_draft = {"alternative": _pools(other)} if other is not None and other.drafted else {}
-    return _pools(found) | may_draft
+    return _pools(deployment) | may_draft
 
 
 def _pools(deployment: Deployment) -> dict[str, Any]:
@@ -254,24 +254,26 @@ def _pools(deployment: Deployment) -> dict[str, Any]:
     return {"devices": deployment.devices, "plan.disaggregate": sides, **speculative}
 
 
-def _deployed(cells: Cells, asked: Row, table: Sequence[Sequence[Any]], *, drafts: bool) -> Deployment | None:
+def _deployed(cells: Cells, stated: Row, table: Sequence[Sequence[Any]], *, drafts: bool) -> Deployment | None:
     """Return the deployment with the row's question and number of devices; of several the first with fewest drafts.
 
     With ``drafts`` those without come last.
     """
-    named = [asked["model"], cells["precision"], asked["device"], asked["plan.framework"]]
+    named = [stated["model"], cells["precision"], stated["device"], stated["plan.framework"]]
     question = [*named, _int(cells, "isl"), _int(cells, "osl")]
     same = [
         (concurrencies, Deployment(drafted, Worker(*numbers[:4]), Worker(*numbers[4:])))
         for *key, concurrencies, drafted, numbers in table
         if key == question
     ]
-    possible = [(listed, one) for listed, one in same if _fits(cells, one)]
-    concurrency = asked["workload.batch"]
-    fitting = [one for listed, one in possible if concurrency in listed]
+    possible = [(listed, deployment) for listed, deployment in same if _fits(cells, deployment)]
+    concurrency = stated["workload.batch"]
+    fitting = [deployment for listed, deployment in possible if concurrency in listed]
     # Some deployments list what one decode worker has in flight.
-    fitting = fitting or [one for listed, one in possible if concurrency / one.decode.replicas in listed]
-    return min(fitting, key=lambda one: (drafts and not one.drafted, one.drafted), default=None)
+    fitting = fitting or [
+        deployment for listed, deployment in possible if concurrency / deployment.decode.replicas in listed
+    ]
+    return min(fitting, key=lambda deployment: (drafts and not deployment.drafted, deployment.drafted), default=None)
 
 
 def _fits(cells: Cells, deployment: Deployment) -> bool:
@@ -343,7 +345,7 @@ _PAIR = re.compile(r"(.*?)\s*\((.*)\)")
 LOGGED, DERIVED = "logged_step_time_s", "derived_step_time_s"
 
 
-def megatron_bridge(cells: Cells) -> Iterator[Cells]:
+def megatron_bridge(cells: Line) -> Iterator[Line]:
     """Yield the measurements of a line, each with its model, system, precision and speed in columns of their own.
 
     Columns of NVIDIA's Megatron-Bridge performance tables moved from release to release. Older ones print the system in
@@ -358,7 +360,7 @@ def megatron_bridge(cells: Cells) -> Iterator[Cells]:
     if not cells[PRECISION] and len(speeds) > 1:
         precisions = UNNAMED
     for precision, speed in zip(precisions, speeds, strict=False):
-        yield {**straight, PRECISION: precision, SPEED: speed}
+        yield Line({**straight, PRECISION: precision, SPEED: speed}, cells.place)
 
 
 def _parts(text: str) -> tuple[str, ...]:
@@ -367,12 +369,12 @@ def _parts(text: str) -> tuple[str, ...]:
     return (text,) if pair is None else pair.groups()
 
 
-def mlperf_training(cells: Cells) -> Iterator[Cells]:
+def mlperf_training(cells: Line) -> Iterator[Line]:
     """Yield a line of MLPerf Training's logs with its step time in the logged column.
 
     Where a step's time was not logged it follows from the throughput, which includes some time between steps.
     """
-    yield {**cells, LOGGED: cells[LOGGED] or cells[DERIVED]}
+    yield Line({**cells, LOGGED: cells[LOGGED] or cells[DERIVED]}, cells.place)
 
 
 _STRATEGY = re.compile(r"(\d+)_(\d+)_(\d+)((?:_(?:c|vtp|sp))*)")
@@ -380,7 +382,7 @@ _KEY = re.compile(r"layernum\[(\d+)\]_bsz(\d+)_seq(\d+)_rank(\d+)_(ms|act|act_pe
 MEASURED = {"ms": "state_bytes", "act": "kept_bytes", "act_peak": "rise_bytes"}
 
 
-def galvatron(cells: Cells, spec: Mapping[str, Any], where: str) -> Row:
+def galvatron(cells: Line, spec: Mapping[str, Any]) -> Row:
     """Return a line of Galvatron's memory profile under our keys; ``tokens_per_sample`` says how long samples were.
 
     A line is a strategy ``<pipeline>_<tensor>_<data>`` with marks - ``c``: every layer recomputed, ``vtp``: embedding
@@ -389,7 +391,6 @@ def galvatron(cells: Cells, spec: Mapping[str, Any], where: str) -> Row:
     what its forward pass left more than there was before, ``act_peak`` how far both passes rose above ``ms``. All are
     what PyTorch's allocator counted, in MiB.
     """
-    require(cells, ("strategy_pp_tp_dp", "key", "memory_mb"), where)
     strategy, key = _STRATEGY.fullmatch(cells["strategy_pp_tp_dp"]), _KEY.fullmatch(cells["key"])
     if strategy is None or key is None:
         raise LeftOutError("calculated from other lines")
@@ -416,15 +417,13 @@ def galvatron(cells: Cells, spec: Mapping[str, Any], where: str) -> Row:
     }
 
 
-Reader = Callable[[Cells, Mapping[str, Any], str], Row]
-
-READERS: Mapping[str, Reader] = {
+READERS: Mapping[str, Callable[[Line, Mapping[str, Any]], Row]] = {
     "silicon-sample": row_of_cells,
     "galvatron": galvatron,
 }
 """Tables whose columns mean different things in different rows, by the ``reader`` of the ``csv`` part."""
 
-LINES: Mapping[str, Callable[[Cells], Iterator[Cells]]] = {
+LINES: Mapping[str, Callable[[Line], Iterator[Line]]] = {
     "megatron-bridge": megatron_bridge,
     "mlperf-training": mlperf_training,
 }

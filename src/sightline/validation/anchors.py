@@ -20,8 +20,8 @@ from sightline.prediction.beliefs import Array, Beliefs
 from sightline.prediction.training.constants import gradient
 from sightline.prediction.training.knowledge import Knowledge
 from sightline.quantities import Number
+from sightline.validation.cases import Split
 from sightline.validation.left_out import SourceStep
-from sightline.validation.suite import Split
 
 MOST_ROWS, SETS = 60, 100
 """Rows of a source that are looked at, and sets of several anchors of them."""
@@ -67,12 +67,11 @@ class Rows(NamedTuple):
         if spreads is not None:
             own = [case_parts(slopes, spreads) for slopes in self.slopes]
             parts = [replace(one, noise=of[0], near=of[1]) for one, of in zip(parts, own, strict=True)]
-        covariance: Array = self.believed + covariance_of(parts, spreads or known)
-        return covariance
+        return np.asarray(self.believed + covariance_of(parts, spreads or known))
 
 
 def anchored_errors(
-    steps: Sequence[SourceStep], found: Estimate, *, anchors: int = 1, alike: bool = False
+    steps: Sequence[SourceStep], estimate: Estimate, *, anchors: int = 1, alike: bool = False
 ) -> Iterator[AnchoredError]:
     """Yield each source's errors, predicted without it and anchored with ``anchors`` of its steps.
 
@@ -80,23 +79,23 @@ def anchored_errors(
 
     ``alike``: predicted are steps of the anchor's model and cluster alone.
     """
-    for source, rows in rows_of_sources(steps, found):
+    for source, rows in rows_of_sources(steps, estimate):
         covariance, chosen_sets = rows.covariance(), choices(len(rows.steps), anchors)
         for experts in (False, True):
-            asked = [place for place, step in enumerate(rows.steps) if _has_experts(step) == experts]
-            targets = [one for chosen in chosen_sets for one in _targets(rows, covariance, chosen, asked, alike)]
+            places = [place for place, step in enumerate(rows.steps) if _has_experts(step) == experts]
+            targets = [target for chosen in chosen_sets for target in _targets(rows, covariance, chosen, places, alike)]
             if targets:
                 before, after, inside, _ = np.mean(np.abs(targets), axis=0)
                 yield AnchoredError(
                     source=source,
                     anchors=anchors,
-                    rows=len(asked),
+                    rows=len(places),
                     experts=experts,
                     unanchored=float(before),
                     anchored=float(after),
                     covered=float(inside),
                     half_width=float(np.expm1(np.median([spread for *_, spread in targets]))),
-                    best_factor=_best_factor(rows, asked, alike),
+                    best_factor=_best_factor(rows, places, alike),
                 )
 
 
@@ -105,14 +104,14 @@ def _has_experts(step: MeasuredStep) -> bool:
 
 
 def rows_of_sources(
-    steps: Sequence[SourceStep], found: Estimate, split: Split | None = None
+    steps: Sequence[SourceStep], estimate: Estimate, split: Split | None = None
 ) -> Iterator[tuple[str, Rows]]:
     """Yield each source with its steps, or those of one part, predicted without it."""
     for source in sorted({step.source for step in steps}):
         own = [step.step for step in steps if step.source == source and split in (None, step.split)]
         sites = {step.step.site for step in steps if step.source == source}
         if own:
-            yield source, _rows(_strided(own), found.without(lambda step, sites=sites: step.site in sites))  # type: ignore[misc]
+            yield source, _rows(_strided(own), estimate.without(lambda step, sites=sites: step.site in sites))  # type: ignore[misc]
 
 
 def _strided(rows: Sequence[MeasuredStep]) -> list[MeasuredStep]:
@@ -121,12 +120,12 @@ def _strided(rows: Sequence[MeasuredStep]) -> list[MeasuredStep]:
 
 
 def _rows(steps: Sequence[MeasuredStep], known: Beliefs) -> Rows:
-    found = [gradient(step.seconds_with, step.scenario, known, site_of(step.scenario)) for step in steps]
+    gradients = [gradient(step.seconds_with, step.scenario, known, site_of(step.scenario)) for step in steps]
     slopes = [site_slopes(step.scenario, step.quantity, known) for step in steps]
     return Rows(
         steps=steps,
-        errors=np.log([step.seconds for step in steps]) - np.array([predicted for predicted, _ in found]),
-        believed=known.joint_variance([slopes for _, slopes in found]),
+        errors=np.log([step.seconds for step in steps]) - np.array([predicted for predicted, _ in gradients]),
+        believed=known.joint_variance([slopes for _, slopes in gradients]),
         unexplained=[unexplained(step.scenario, step.quantity, own) for step, own in zip(steps, slopes, strict=True)],
         slopes=slopes,
         spread=np.array([Knowledge(stated=known).spread(step.scenario, step.seconds_with) for step in steps]),
@@ -146,13 +145,13 @@ def choices(rows: int, anchors: int) -> list[tuple[int, ...]]:
 
 
 def _targets(
-    rows: Rows, covariance: Array, chosen: Sequence[int], asked: Sequence[int], alike: bool
+    rows: Rows, covariance: Array, chosen: Sequence[int], places: Sequence[int], alike: bool
 ) -> Iterator[tuple[float, float, float, float]]:
     """The asked rows that are no anchors: errors without and with the chosen, whether the interval holds, its width."""
     own = list(chosen)
     rest = [
         place
-        for place in asked
+        for place in places
         if place not in own and not (alike and _kind(rows.steps[place]) != _kind(rows.steps[own[0]]))
     ]
     anchors, shared = covariance[np.ix_(own, own)], covariance[np.ix_(own, rest)]
@@ -175,10 +174,10 @@ def error_left(rows: Rows, spreads: Spreads, anchors: int) -> float:
     return float(np.mean(left)) if left else float("nan")
 
 
-def _best_factor(rows: Rows, asked: Sequence[int], alike: bool) -> float:
+def _best_factor(rows: Rows, places: Sequence[int], alike: bool) -> float:
     """The mean error that the best factor on the asked steps leaves, or on those of each model and cluster."""
-    kinds = [_kind(rows.steps[place]) if alike else ("", "", 0) for place in asked]
-    groups = [rows.errors[asked][[one == kind for one in kinds]] for kind in dict.fromkeys(kinds)]
+    kinds = [_kind(rows.steps[place]) if alike else ("", "", 0) for place in places]
+    groups = [rows.errors[places][[own == kind for own in kinds]] for kind in dict.fromkeys(kinds)]
     left = [errors - np.median(errors) for errors in groups if len(errors) > 1]
     return float(np.mean(np.abs(np.expm1(-np.concatenate(left)))))
 

@@ -1,4 +1,4 @@
-"""What is covered: for each device and operator, framework and technique, engine and feature what a prediction says.
+"""Coverage: the evidence of a prediction for each device and operator, framework and technique, engine and feature.
 
 A cell is the answer to a small scenario, or its refusal: nothing is listed by hand that the catalog or a type lists.
 """
@@ -22,18 +22,9 @@ from sightline.prediction.single_operators import predict_operator
 from sightline.prediction.training.constants import shipped_coverage
 from sightline.profile.results import stamped
 from sightline.progress import SILENT, Cancelled, Progress
-from sightline.scenario import Device
+from sightline.scenario import Device, operation, precision
 from sightline.scenario.cluster import COLLECTIVES
 from sightline.scenario.generation import SERVING_ONLY, Router, Scheduler
-from sightline.scenario.operation import (
-    CACHE_DTYPES,
-    COPY_DIRECTIONS,
-    DTYPE_FORMATS,
-    ELEMENTWISE,
-    FORMATS,
-    MODEL_DTYPES,
-    PLAIN_DTYPES,
-)
 from sightline.scenario.plan import (
     OFFLOADABLE,
     OPTIMIZERS,
@@ -42,14 +33,6 @@ from sightline.scenario.plan import (
     ContextExchange,
     ExpertDispatch,
     Schedule,
-)
-from sightline.scenario.precision import (
-    EXPERTS_ONLY,
-    FP8_RECIPES,
-    LOW_PRECISION,
-    QUANTIZATIONS,
-    ROUTER_DTYPES,
-    computes_in,
 )
 from sightline.scenario.techniques import MODULES, AdapterKind
 from sightline.simulation.simulate import simulate
@@ -82,8 +65,8 @@ def technique_cells(framework: str) -> Iterator[Cell]:
     counts = published("techniques", read_framework(framework).lineage)
     for technique in TECHNIQUES:
         device = device_of_framework(framework, str(technique.plan.get("dtype", "bf16")))
-        asked = technique.question(framework, device, _WORKLOAD)
-        yield cell("techniques", framework, technique.name, asked, answered, published=counts(technique.name))
+        question = technique.question(framework, device, _WORKLOAD)
+        yield cell("techniques", framework, technique.name, question, answered, published=counts(technique.name))
 
 
 def device_of_framework(framework: str, dtype: str) -> str:
@@ -91,7 +74,7 @@ def device_of_framework(framework: str, dtype: str) -> str:
     on = shipped_coverage().get(read_framework(framework).lineage, {}).get("on", {})
     measured = sorted(on, key=lambda family: -on[family]["rows"])
     devices = [name for family in measured for name in names("devices") if name.startswith(family)]
-    return next(name for name in (*devices, *UNMEASURED_ON) if computes_in(read_device(name), dtype))
+    return next(name for name in (*devices, *UNMEASURED_ON) if precision.computes_in(read_device(name), dtype))
 
 
 def answered(scenario: Any) -> tuple[str, str]:
@@ -149,8 +132,8 @@ def _memory() -> Iterator[Choice]:
 
 def _training_formats() -> Iterator[Choice]:
     yield from each(_technique, "attention", "attention", get_args(AttentionKernel))
-    yield from each(_technique, "dtype", "dtype", ("fp32", "tf32", "fp16", "bf16", *LOW_PRECISION))
-    for recipe in FP8_RECIPES:
+    yield from each(_technique, "dtype", "dtype", ("fp32", "tf32", "fp16", "bf16", *precision.LOW_PRECISION))
+    for recipe in precision.FP8_RECIPES:
         yield _technique(f"fp8 scales {recipe}", {"dtype": "fp8", "fp8_recipe": recipe})
     for kind in get_args(AdapterKind):
         yield _technique(kind, {"adapter": {"kind": kind}}, task="finetune")
@@ -179,8 +162,8 @@ def feature_cells(engine: str) -> Iterator[Cell]:
     counts, device = published("features", engine), measured_device(engine)
     for feature in FEATURES:
         workload, answer = (_LOAD, _simulated) if feature.task == "serve" else (_BATCH, answered)
-        asked = feature.question(engine, device, workload)
-        yield cell("features", engine, feature.name, asked, answer, published=counts(feature.name))
+        question = feature.question(engine, device, workload)
+        yield cell("features", engine, feature.name, question, answer, published=counts(feature.name))
 
 
 def measured_device(engine: str) -> str:
@@ -212,9 +195,15 @@ def _degrees() -> Iterator[Choice]:
 
 
 def _engine_formats() -> Iterator[Choice]:
-    yield from each(_feature, "dtype", "dtype", MODEL_DTYPES)
-    for word in QUANTIZATIONS:
-        model = FOUR_BIT_EXPERTS if word in EXPERTS_ONLY else FULL_ROUTER if word in ROUTER_DTYPES else DENSE
+    yield from each(_feature, "dtype", "dtype", operation.MODEL_DTYPES)
+    for word in precision.QUANTIZATIONS:
+        model = (
+            FOUR_BIT_EXPERTS
+            if word in precision.EXPERTS_ONLY
+            else FULL_ROUTER
+            if word in precision.ROUTER_DTYPES
+            else DENSE
+        )
         yield _feature(word, {"quantization": [word]}, model=model, devices=8 if model == FULL_ROUTER else 1)
 
 
@@ -273,23 +262,23 @@ _PARTS: Mapping[str, str] = {
 
 def operator_cells(device: Device) -> Iterator[Cell]:
     """Yield the cell of every operator and format on a device, with why it is not calibrated."""
-    for what, asked in groupby(operator_questions(device), key=lambda one: one[0]):
+    for what, asked in groupby(operator_questions(device), key=lambda operator_question: operator_question[0]):
         cells = [cell("operators", device.name, what, question, _answer, dtype=dtype) for _, dtype, question in asked]
-        measured = [one.dtype for one in cells if one.status == "calibrated"]
-        yield from (replace(one, why=one.why or _why(one, device, measured)) for one in cells)
+        measured = [each.dtype for each in cells if each.status == "calibrated"]
+        yield from (replace(each, why=each.why or _why(each, device, measured)) for each in cells)
 
 
-def _why(found: Cell, device: Device, measured: Sequence[str]) -> str:
+def _why(cell_of_format: Cell, device: Device, measured: Sequence[str]) -> str:
     """What keeps an operator in one format from being calibrated; ``measured`` are its calibrated formats."""
-    if found.status == "calibrated":
+    if cell_of_format.status == "calibrated":
         return ""
-    if found.status == "datasheet-only":
+    if cell_of_format.status == "datasheet-only":
         return "the operator was measured neither on the device nor on a relative of it"
     if measured:
         return f"measured in {', '.join(measured)} alone"
-    if found.what in COLLECTIVES:
+    if cell_of_format.what in COLLECTIVES:
         return "constants are those of a relative, of links in general or of another collective"
-    part = _PARTS.get(found.what, "elementwise")
+    part = _PARTS.get(cell_of_format.what, "elementwise")
     family = family_with(device, part)
     if family is None or is_own(device, family, part):
         return "other operators, sizes or formats were measured"
@@ -298,17 +287,19 @@ def _why(found: Cell, device: Device, measured: Sequence[str]) -> str:
 
 def operator_questions(device: Device) -> Iterator[tuple[str, str, Question]]:
     """Yield every operator, its format, and the scenario that asks for it."""
-    half = next(dtype for dtype in (*reversed(MODEL_DTYPES), *PLAIN_DTYPES) if dtype in device.peak_flops)
+    half = next(
+        dtype for dtype in (*reversed(operation.MODEL_DTYPES), *operation.PLAIN_DTYPES) if dtype in device.peak_flops
+    )
     for what, sizes in _PRODUCTS.items():
         for name, typed in _product_formats(half).items():
             yield what, name, _on(device, {**sizes, **typed})
     for what, sizes in _ATTENTION.items():
         for name, typed in _caches(half).items():
             yield what, name, _on(device, {"operator": "attention", **sizes, **typed})
-    for kernel in ELEMENTWISE:
-        for dtype in PLAIN_DTYPES:
+    for kernel in operation.ELEMENTWISE:
+        for dtype in operation.PLAIN_DTYPES:
             yield kernel, dtype, _on(device, {"operator": kernel, "elements": 2**24, "dtype": dtype})
-    for direction in COPY_DIRECTIONS[1:]:
+    for direction in operation.COPY_DIRECTIONS[1:]:
         copy = {"operator": "copy", "elements": 2**24, "dtype": half, "direction": direction}
         yield f"copy {direction}", half, _on(device, copy)
     for collective in COLLECTIVES:
@@ -317,15 +308,17 @@ def operator_questions(device: Device) -> Iterator[tuple[str, str, Question]]:
 
 def _product_formats(half: str) -> Mapping[str, Mapping[str, str]]:
     """Formats of products: those that a dtype stands for, and others by name, of products between ``half`` types."""
-    stood_for = {dtype: {"dtype": dtype} for dtype in DTYPE_FORMATS}
-    named = [name for name in FORMATS if name not in (*DTYPE_FORMATS, *DTYPE_FORMATS.values())]
+    stood_for = {dtype: {"dtype": dtype} for dtype in operation.DTYPE_FORMATS}
+    named = [
+        name for name in operation.FORMATS if name not in (*operation.DTYPE_FORMATS, *operation.DTYPE_FORMATS.values())
+    ]
     return {**stood_for, **{name: {"dtype": half, "format": name} for name in named}}
 
 
 def _caches(half: str) -> Mapping[str, Mapping[str, str]]:
     """Types of attention, and those of its cache where that has another."""
-    plain = {dtype: {"dtype": dtype} for dtype in PLAIN_DTYPES}
-    return {**plain, **{f"{half}+kv-{kept}": {"dtype": half, "kv_dtype": kept} for kept in CACHE_DTYPES}}
+    plain = {dtype: {"dtype": dtype} for dtype in operation.PLAIN_DTYPES}
+    return {**plain, **{f"{half}+kv-{kept}": {"dtype": half, "kv_dtype": kept} for kept in operation.CACHE_DTYPES}}
 
 
 def _on(device: Device, workload: Mapping[str, Any], count: int = 1) -> Question:
@@ -359,14 +352,14 @@ def coverage(chosen: str | None = None, progress: Progress = SILENT) -> list[Cel
         known = sorted({name for _, name in subjects()})
         allowed = "a device, framework or engine of the catalog, or a pattern with *"
         raise InputError(f"--coverage: '{chosen}' is unknown; allowed: {allowed}{nearest(chosen, known)}")
-    found: list[Cell] = []
+    cells: list[Cell] = []
     progress.begin(len(wanted), "predicting")
     with suppress(Cancelled):
         for table, name in wanted:
             progress.check()
-            found += cells_of(table, name)
+            cells += cells_of(table, name)
             progress.advance()
-    return found
+    return cells
 
 
 def cells_of(table: Table, name: str) -> Iterator[Cell]:

@@ -166,13 +166,13 @@ def published(of: Literal["techniques", "features"], name: str) -> Callable[[str
 
 def counted(choices: Iterable[Choice], cases: Iterable[tuple[str, str, Any]]) -> dict[str, Any]:
     """Return cases and sources of each choice, by framework or engine; ``cases`` are (of, source, scenario)."""
-    found: dict[str, dict[str, list[str]]] = {}
+    sources: dict[str, dict[str, list[str]]] = {}
     known = list(choices)
     for of, source, scenario in cases:
         for choice in known:
             if choice.is_of(scenario):
-                found.setdefault(of, {}).setdefault(choice.name, []).append(source)
+                sources.setdefault(of, {}).setdefault(choice.name, []).append(source)
     return {
         of: {name: {"cases": len(all_of), "sources": len(set(all_of))} for name, all_of in by.items()}
-        for of, by in sorted(found.items())
+        for of, by in sorted(sources.items())
     }

@@ -7,7 +7,7 @@ from sightline.catalog.index import release_line
 from sightline.loading import generation_from_mapping
 from sightline.prediction.generation.policies import price_workers
 from sightline.scenario import GenerationScenario
-from sightline.validation.suite import Case, Suite, publisher
+from sightline.validation.cases import Case, Suite, publisher
 
 
 def _family(scenario: GenerationScenario) -> str:
@@ -46,11 +46,11 @@ GROUPS: Mapping[str, Callable[[GenerationScenario], str]] = {
 def cases_of(of: EngineSet, suites: Sequence[Suite]) -> list[MeasuredGeneration]:
     """Return the fit parts' cases of a set's engine and release lines; suites count alike whatever their size."""
     known = {suite.name: suite for suite in suites}
-    found: list[MeasuredGeneration] = []
+    cases: list[MeasuredGeneration] = []
     for suite in (known[name] for name in of.suites if name in known):
         chosen = [case for case in suite.cases if case.split == "fit" and _is_of(case, of)]
-        found += [_measured(case, suite, of, weight=1.0 / len(chosen)) for case in chosen]
-    return found
+        cases += [_measured(case, suite, of, weight=1.0 / len(chosen)) for case in chosen]
+    return cases
 
 
 def _measured(case: Case, suite: Suite, of: EngineSet, weight: float) -> MeasuredGeneration:

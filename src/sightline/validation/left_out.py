@@ -1,4 +1,4 @@
-"""Whole sources of training steps left out: how far off a prediction is for a cluster that nobody measured.
+"""Leave-one-source-out errors of training: how far off a prediction is for a cluster that was never measured.
 
 A source is one series of measurements: what one team measured on its cluster, with its software. All constants are
 estimated without it; then its steps are asked for as any user would ask, by the framework's name and its date.
@@ -7,6 +7,7 @@ estimated without it; then its steps are asked for as any user would ask, by the
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
 from statistics import fmean, median
 from typing import Any
 
@@ -21,7 +22,7 @@ from sightline.prediction.training.constants import base_constants, beliefs_at_s
 from sightline.prediction.training.knowledge import Knowledge
 from sightline.prediction.training.step_profile import profile_of, with_fastest_micro_batch
 from sightline.progress import SILENT, Progress
-from sightline.validation.suite import Answer, Case, Result, Split, Suite, result_of
+from sightline.validation.cases import Answer, Case, Result, Split, Suite, result_of
 
 TIMES = ("step_time_s", "forward_pass_s")
 
@@ -79,7 +80,7 @@ def _step(case: Case, suite: Suite) -> MeasuredStep:
 
 
 def fitted(steps: Sequence[SourceStep]) -> Estimate:
-    """Return what the fit parts of all sources teach."""
+    """Return the estimate from the fit parts of all sources."""
     return estimate([step.step for step in steps if step.split == "fit"])
 
 
@@ -91,18 +92,18 @@ def shipped(steps: Sequence[SourceStep], progress: Progress = SILENT) -> Estimat
     """
     own = [step.step for step in steps if step.split == "fit"]
     beliefs = beliefs_at_sites()
-    found = []
+    gradients = []
     progress.begin(len(own), "estimating")
     for step in own:
         progress.check()
-        found.append(gradient(step.seconds_with, step.scenario, beliefs, step.site))
+        gradients.append(gradient(step.seconds_with, step.scenario, beliefs, step.site))
         progress.advance()
-    predicted = np.array([logarithm for logarithm, _ in found])
-    return Estimate(steps=own, beliefs=beliefs, predicted=predicted, gradients=[slopes for _, slopes in found])
+    predicted = np.array([logarithm for logarithm, _ in gradients])
+    return Estimate(steps=own, beliefs=beliefs, predicted=predicted, gradients=[slopes for _, slopes in gradients])
 
 
 def leave_sources_out(
-    steps: Sequence[SourceStep], found: Estimate, wanted: Collection[str] | None = None
+    steps: Sequence[SourceStep], estimate: Estimate, wanted: Collection[str] | None = None
 ) -> Iterator[list[LeftOut]]:
     """Yield each source's steps, both parts, predicted with constants estimated from the fit parts of the others.
 
@@ -111,11 +112,11 @@ def leave_sources_out(
     for source in sorted({step.source for step in steps if wanted is None or step.source in wanted}):
         own = [step for step in steps if step.source == source]
         sites = {step.step.site for step in own}
-        known = Knowledge(stated=found.without(lambda step, sites=sites: step.site in sites))  # type: ignore[misc]
+        known = Knowledge(stated=estimate.without(lambda step, sites=sites: step.site in sites))  # type: ignore[misc]
         yield [_left_out(step, known) for step in own]
 
 
-def leave_architectures_out(steps: Sequence[SourceStep], found: Estimate) -> Iterator[list[LeftOut]]:
+def leave_architectures_out(steps: Sequence[SourceStep], estimate: Estimate) -> Iterator[list[LeftOut]]:
     """Yield the steps on devices of each architecture, predicted as if nobody had measured any of them.
 
     Neither training constants nor those of single operators know the architecture.
@@ -123,7 +124,7 @@ def leave_architectures_out(steps: Sequence[SourceStep], found: Estimate) -> Ite
     for architecture in sorted({step.step.scenario.cluster.device.architecture for step in steps}):
         own = [step for step in steps if step.step.scenario.cluster.device.architecture == architecture]
         names = {step.step.scenario.cluster.device.name for step in own}
-        beliefs = found.without(lambda step, names=names: step.scenario.cluster.device.name in names)  # type: ignore[misc]
+        beliefs = estimate.without(lambda step, names=names: step.scenario.cluster.device.name in names)  # type: ignore[misc]
         yield [_left_out(replace(of, step=_unmeasured(of.step)), Knowledge(stated=beliefs)) for of in own]
 
 
@@ -148,7 +149,7 @@ LOW_COVERAGE = 0.6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """How far off predictions are of rows that belong together."""
+    """Errors of a group of rows."""
 
     rows: int
     mape: float
@@ -159,40 +160,22 @@ class Figures:
     """Median half-width of these, as a fraction."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Expected:
-    """What sources, or architectures of devices, left out let one expect; each counts the same."""
-
-    sources: int
-    rows: int
-    mape: float
-    """Mean over sources of their mean absolute relative errors."""
-    largest: float
-    """The largest of these."""
-    coverage: float
-    """Mean over sources of the share of rows inside their 80 % intervals."""
-    sources_below_60: int
-    """Sources with fewer than 60 % of their rows inside."""
-    half_width: float
-    """Median over sources of the median half-width of their 80 % intervals, as a fraction."""
-
-
 Sources = Sequence[Sequence[LeftOut]]
 
 
 def sources_left_out(
     steps: Sequence[SourceStep],
-    found: Estimate,
+    estimate: Estimate,
     wanted: Collection[str] | None = None,
     progress: Progress = SILENT,
 ) -> list[list[LeftOut]]:
     """Return the ``wanted`` sources' steps (None: all), each source predicted without itself.
 
-    ``found`` is the estimate with all of them. If stopped, the sources that are done.
+    ``estimate`` is the estimate with all of them. If stopped, the sources that are done.
     """
     left: list[list[LeftOut]] = []
     progress.begin(len({step.source for step in steps if wanted is None or step.source in wanted}), "leaving out")
-    for source in leave_sources_out(steps, found, wanted):
+    for source in leave_sources_out(steps, estimate, wanted):
         left.append(source)
         progress.advance()
         if progress.cancelled:
@@ -236,14 +219,6 @@ def by_kind(sources: Sources) -> dict[str, Sources]:
     return {kind: [source for source in parts if source] for kind, parts in chosen.items()}
 
 
-def by_suite(sources: Sources) -> dict[str, Sequence[LeftOut]]:
-    """Return the rows by the suite that they are of."""
-    found: dict[str, list[LeftOut]] = defaultdict(list)
-    for left in (left for source in sources for left in source):
-        found[left.of.suite].append(left)
-    return dict(found)
-
-
 def figures_of_rows(rows: Sequence[LeftOut]) -> Figures:
     """Return the figures of steps that belong together."""
     errors, spreads = [left.error for left in rows], [left.spread for left in rows]
@@ -251,41 +226,47 @@ def figures_of_rows(rows: Sequence[LeftOut]) -> Figures:
     return Figures(rows=len(rows), mape=mean_error(errors), coverage=coverage, half_width=half_width)
 
 
-def expected(sources: Sources) -> Expected | None:
-    """Return what the sources let one expect; None without any."""
-    return together(list(map(figures_of_rows, sources))) if sources else None
+def expected(sources: Sources) -> dict[str, Any]:
+    """Return the errors to expect, from sources or architectures left out; empty without any."""
+    return together(list(map(figures_of_rows, sources))) if sources else {}
 
 
-def together(groups: Sequence[Figures]) -> Expected:
-    """Return what groups of rows let one expect, each of which counts the same."""
-    return Expected(
-        sources=len(groups),
-        rows=sum(group.rows for group in groups),
-        mape=fmean(group.mape for group in groups),
-        largest=max(group.mape for group in groups),
-        coverage=fmean(group.coverage for group in groups),
-        sources_below_60=sum(group.coverage < LOW_COVERAGE for group in groups),
-        half_width=median(group.half_width for group in groups),
-    )
+def together(groups: Sequence[Figures]) -> dict[str, Any]:
+    """Return the errors to expect from groups of rows with equal weight, under the documented keys.
+
+    Means of their mean errors and coverage, the largest of these errors, how many groups have fewer than 60 % of their
+    rows inside the 80 % intervals, and the median of the median half-widths of these, as a fraction.
+    """
+    return {
+        "sources": len(groups),
+        "rows": sum(group.rows for group in groups),
+        "mape": fmean(group.mape for group in groups),
+        "largest": max(group.mape for group in groups),
+        "coverage": fmean(group.coverage for group in groups),
+        "sources_below_60": sum(group.coverage < LOW_COVERAGE for group in groups),
+        "half_width": median(group.half_width for group in groups),
+    }
 
 
 def expected_of(sources: Sources) -> dict[str, Any]:
     """Return what to expect by kind of steps, under the documented keys."""
-    return {kind: asdict(found) for kind, of in by_kind(sources).items() if (found := expected(of)) is not None}
+    return {kind: figures for kind, of in by_kind(sources).items() if (figures := expected(of))}
 
 
-def unmeasured_devices(steps: Sequence[SourceStep], found: Estimate) -> dict[str, Any]:
+def unmeasured_devices(steps: Sequence[SourceStep], estimate: Estimate) -> dict[str, Any]:
     """Return what to expect on devices of architectures that nobody measured: each left out with all its devices."""
-    every = expected(list(leave_architectures_out(steps, found)))
-    return {} if every is None else asdict(every)
+    return expected(list(leave_architectures_out(steps, estimate)))
 
 
 def figures_of_suites(sources: Sources) -> dict[str, Any]:
     """Return the figures of each suite's rows."""
-    return {suite: asdict(figures_of_rows(rows)) for suite, rows in sorted(by_suite(sources).items())}
+    by_suite: dict[str, list[LeftOut]] = defaultdict(list)
+    for left in chain(*sources):
+        by_suite[left.of.suite].append(left)
+    return {suite: asdict(figures_of_rows(rows)) for suite, rows in sorted(by_suite.items())}
 
 
-def steps_of_constants(found: Estimate) -> dict[str, int]:
+def steps_of_constants(estimate: Estimate) -> dict[str, int]:
     """Return the free constants with the number of different steps that depend on each as estimated; no site's own."""
-    telling = telling_steps(found.steps, found.gradients)
-    return {name: telling.get(name, 0) for name in sorted(found.beliefs.names) if not of_site(name)}
+    telling = telling_steps(estimate.steps, estimate.gradients)
+    return {name: telling.get(name, 0) for name in sorted(estimate.beliefs.names) if not of_site(name)}

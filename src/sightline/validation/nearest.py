@@ -1,4 +1,4 @@
-"""The measured cases that are most like a scenario: how far predictions are from them says most about its own."""
+"""The measured cases most similar to a scenario; their errors say most about its own."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -9,8 +9,8 @@ from typing import Any, Final, TypeAlias
 from sightline.errors import SightlineError
 from sightline.loading import load
 from sightline.scenario import GenerationScenario, Scenario
-from sightline.validation.suite import Answer, Case, Suite
-from sightline.validation.validate import choose, evaluate
+from sightline.validation.cases import Answer, Case, Suite
+from sightline.validation.evaluation import choose, evaluate
 
 Asked: TypeAlias = Scenario | GenerationScenario
 MOST: Final = 8
@@ -20,7 +20,7 @@ _OF_TIME: Final = ("step_time_s", "ttft_s", "tpot_s", "output_tokens_per_s")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Near:
-    """A case like the one that is asked about, with what was predicted for it."""
+    """A similar case with its prediction."""
 
     suite: str
     quantity: str
@@ -30,13 +30,18 @@ class Near:
 
 
 def nearest_cases(scenario: Asked, most: int = MOST) -> list[Near]:
-    """Return the cases of the same task with the scenario's device or framework, the most alike first.
+    """Return cases of the same task with the scenario's device or framework, the most similar first.
 
     Those that share both come before those that share one, and among equals those whose model and number of devices are
     of about the same size.
     """
     kind = "generation" if isinstance(scenario, GenerationScenario) else "training"
-    known = [one for suite in choose() if isinstance(suite, Suite) and suite.kind == kind for one in _known(suite)]
+    known = [
+        known_case
+        for suite in choose()
+        if isinstance(suite, Suite) and suite.kind == kind
+        for known_case in _known(suite)
+    ]
     alike = [(one, _shared(one[2], scenario)) for one in known]
     found = sorted(
         ((*one, shares) for one, shares in alike if shares),

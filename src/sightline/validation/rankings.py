@@ -1,4 +1,4 @@
-"""Whether predictions put plans in the order in which they were measured: sweeps of plans over one question.
+"""Compares the predicted and the measured order of plans, in sweeps of plans over one scenario.
 
 A sweep is what one source measured of one model, on one cluster, with one workload, under several plans. A search that
 chose among these plans would take the fastest predicted one.
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.validation.suite import Answer, Case, Suite
+from sightline.validation.cases import Answer, Case, Suite
 
 CHOSEN = (
     *("tensor_parallel", "pipeline_parallel", "data_parallel", "context_parallel", "expert_parallel"),

@@ -171,7 +171,7 @@ def show_trust(asked: Asked) -> "Piece":
 
 def validation_job(asked: Asked) -> Request | None:
     """Return the validation that is asked for, if any; raise `InputError` for a suite that there is none of."""
-    from sightline.validation import choose
+    from sightline.validation.evaluation import choose
 
     suite = asked.option(SUITE)
     if not suite:
@@ -185,7 +185,7 @@ def validation_job(asked: Asked) -> Request | None:
 
 def validation_form(_: Asked) -> Mapping[str, Any]:
     """Return the suites to choose from, and the fields of the form."""
-    from sightline.validation import choose
+    from sightline.validation.evaluation import choose
 
     return {"suites": sorted(suite.name for suite in choose()), "groups": groups(TASKS), "all": ALL}
 
@@ -193,8 +193,8 @@ def validation_form(_: Asked) -> Mapping[str, Any]:
 def validated(mapping: Mapping[str, Any], _: Mapping[str, Any], progress: Progress) -> Mapping[str, Any]:
     """Return the errors of the suites; ``mapping`` is ``{suite: NAME}``, or empty for all of them."""
     from sightline.answers.validation import validation_outline
-    from sightline.validation import choose, evaluate
-    from sightline.validation.suite import results_to_dict
+    from sightline.validation.cases import results_to_dict
+    from sightline.validation.evaluation import choose, evaluate
 
     suite = mapping.get("suite")
     results = evaluate(choose(suite), progress=progress)

@@ -121,7 +121,7 @@ _MOST_ROWS: Final = 20_000
 
 def simulate_loads(mapping: Mapping[str, Any], options: Mapping[str, Any], progress: Progress) -> Mapping[str, Any]:
     """Return the figures of one load, or of a sweep of them."""
-    from sightline.anchors.answers import simulated
+    from sightline.anchors.corrected import simulated
     from sightline.answers.loads import serving_outline
 
     loaded, loads = check(mapping, options)
@@ -134,7 +134,7 @@ def simulate_loads(mapping: Mapping[str, Any], options: Mapping[str, Any], progr
 
 def check(mapping: Mapping[str, Any], options: Mapping[str, Any]) -> "tuple[Loaded, list[ServingScenario]]":
     """Return the loads that are asked for; raise `InputError` with the mistakes that are found before they run."""
-    from sightline.anchors.answers import loads_of
+    from sightline.anchors.corrected import loads_of
 
     loaded = read([mapping], MOST_LOADS)
     loads = loads_of(loaded.scenarios)
@@ -161,7 +161,7 @@ def _files(answers: "list[Profile]") -> Mapping[str, str]:
     outcome = answers[0].outcome if len(answers) == 1 else None
     if outcome is None or len(outcome.requests) > _MOST_ROWS:
         return {}
-    from sightline.simulation.results.figures import request_table
+    from sightline.simulation.results.summary import request_table
 
     return {"requests.csv": request_table(outcome).write_csv()}
 

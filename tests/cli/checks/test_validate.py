@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from sightline.validation import evaluate
+from sightline.validation.evaluation import evaluate
 
 KEYS = {"suite", "quantity", "split", "cases", "unanswered", "mape", "median_ape", "p90_ape", "max_ape", "bias"}
 KEYS |= {"coverage", "half_width", "reasons"}
@@ -32,7 +32,7 @@ def evaluated_once(monkeypatch, evaluated):
         return evaluated[suite.name]
 
     monkeypatch.setattr(
-        "sightline.validation.evaluate",
+        "sightline.validation.evaluation.evaluate",
         lambda suites, **_: [result for suite in suites for result in results_of(suite)],
     )
 
@@ -123,7 +123,7 @@ def test_memory_has_no_steps_to_leave_out(in_process):
 
 def test_locked_sources_are_shown_alone(in_process, monkeypatch):
     chosen = []
-    monkeypatch.setattr("sightline.validation.evaluate", lambda suites, **_: chosen.extend(suites) or [])
+    monkeypatch.setattr("sightline.validation.evaluation.evaluate", lambda suites, **_: chosen.extend(suites) or [])
     code, _, err = in_process("validate", "--locked", "--json")
     assert (code, err) == (0, "")
     assert "mt-nlg-530b" in {suite.name for suite in chosen}

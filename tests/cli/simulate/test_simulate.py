@@ -86,7 +86,7 @@ def test_a_streamed_load_writes_the_same_requests(in_process, scenario, tmp_path
 
 
 def test_a_sweep_is_streamed_too(in_process, scenario, monkeypatch):
-    import sightline.anchors as anchors
+    from sightline.anchors import corrected as anchors
 
     simulate, kept = anchors.simulate, []
 

@@ -8,7 +8,7 @@ import pytest
 from sightline.measurement.serving.case import remarks_on
 from sightline.simulation.outcome import COMPLETED
 from sightline.simulation.replay import FAILED, outcome_of
-from sightline.simulation.results import figures_of
+from sightline.simulation.results.summary import figures_of
 
 
 def record(number=0, **changes):

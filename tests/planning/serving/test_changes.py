@@ -7,7 +7,7 @@ from serving_scenarios import serving
 
 from sightline.planning.serving.serving_search import single_changes
 from sightline.scenario.rules import breaks_no_rule
-from sightline.simulation.cache import alike
+from sightline.simulation.deployment import alike
 
 PLAN = {"tensor_parallel": 2, "replicas": 2, "max_batched_tokens": 2048, "quantization": "fp8"}
 

@@ -9,7 +9,7 @@ from generation_scenarios import generation
 from training_scenarios import training
 
 import sightline as sl
-from sightline.anchors import anchored
+from sightline.anchors.corrected import anchored
 from sightline.errors import InputError
 from sightline.prediction.anchoring.anchored_requests import engine_at_site
 from sightline.prediction.anchoring.anchored_requests import least_seconds as least_request_seconds
@@ -266,7 +266,7 @@ def test_a_mesh_of_batches_is_what_each_batch_is_alone(size):
 
 
 def test_sensitivity_is_anchored_too():
-    from sightline.anchors import sensitivity
+    from sightline.anchors.corrected import sensitivity
 
     own = _measured(_steps(), 1.2)
     found = sensitivity(_steps(), anchor=[own])

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 from serving_scenarios import serving
+from simulation.token_times import token_times_s
 
 import sightline as sl
 from sightline.scenario.generation import Speculation
 from sightline.simulation.engine.sequences import accepted_drafts
 from sightline.simulation.outcome import COMPLETED
-from sightline.simulation.results.times import token_times_s
 
 PASSES = 20_000
 

@@ -9,7 +9,7 @@ from served_outcomes import outcome
 from sightline.profile import SERVING
 from sightline.scenario import Slo
 from sightline.simulation.outcome import NO_ROOM, TOO_LONG
-from sightline.simulation.results import figures_of, meets
+from sightline.simulation.results.summary import figures_of, meets
 
 SECONDS = st.floats(0.0, 100.0)
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sightline.simulation.outcome import Iterations
-from sightline.simulation.results.totals import FIRST_S, MOMENTS, Moments
+from sightline.simulation.results.iterations import FIRST_S, MOMENTS, Moments
 
 
 def iterations(start_s, seconds, running) -> Iterations:

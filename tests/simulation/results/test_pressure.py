@@ -9,7 +9,7 @@ from serving_scenarios import serving
 
 from sightline.prediction.generation.batch_profile import engine_constants
 from sightline.prediction.generation.replica import worker_of
-from sightline.simulation.cache import alike
+from sightline.simulation.deployment import alike
 from sightline.simulation.results.iterations import busy_by_bound, energy_j, in_a_sentence, iteration_sums_of, pressure
 
 FULL = [(0.0, 1.0, 1000), (1.0, 2.0, 1000)]

@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from served_outcomes import EDGES_S
 
-from sightline.simulation.results import statistics
-from sightline.simulation.results.times import Histogram, Values, of_histogram, of_values
+from sightline.simulation.results.times import Histogram, Values, of_histogram, of_values, statistics
 
 RUNS = 300
 

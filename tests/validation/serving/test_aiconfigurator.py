@@ -6,8 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sightline.validation import suites
 from sightline.validation.adapters import COLUMNS
+from sightline.validation.cases import digest
+from sightline.validation.evaluation import suites
+from sightline.validation.serving import MeasuredRun, measured_figure
 from sightline.validation.serving.aiconfigurator import (
     ONE_IN,
     TABLE,
@@ -15,8 +17,6 @@ from sightline.validation.serving.aiconfigurator import (
     aiconfigurator_pools,
     aiconfigurator_runs,
 )
-from sightline.validation.serving.suite import MeasuredRun, measured_figure
-from sightline.validation.suite import digest
 
 ROW = dict.fromkeys(COLUMNS, "") | {
     "silicon_data_source": "source_file=2025-11-20.csv; measured=2025-11-20T00:00:00Z",

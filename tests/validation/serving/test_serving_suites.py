@@ -9,10 +9,17 @@ import numpy as np
 import pytest
 
 from sightline.simulation.load import Requests
-from sightline.validation import validate
-from sightline.validation.serving import serving_suites
-from sightline.validation.serving.anchored import FIRST, anchored_on_requests, anchored_on_runs
-from sightline.validation.serving.suite import RATE, answered_per_s, figure_of, measured_figure
+from sightline.validation.evaluation import validate
+from sightline.validation.serving import (
+    FIRST,
+    RATE,
+    anchored_on_requests,
+    anchored_on_runs,
+    answered_per_s,
+    figure_of,
+    measured_figure,
+    serving_suites,
+)
 from sightline.validation.serving.vllm import (
     CLIENTS,
     COLD_REQUESTS,

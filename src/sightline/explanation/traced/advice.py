@@ -10,8 +10,8 @@ from sightline.prediction.changes import seconds
 from sightline.quantities import FLOPS, format_quantity, percent
 from sightline.traces.breakdown import Reason
 from sightline.traces.findings import SmallProducts
+from sightline.traces.nesting import CORE
 from sightline.traces.operator_names import UNNAMED
-from sightline.traces.operators import CORE
 
 if TYPE_CHECKING:
     from sightline.explanation.traced.traced_step import Predicted

@@ -92,7 +92,7 @@ def _taught(scenario: Scenario, figures: Figures) -> "Anchored | None":
     """What the traced step says of the job's own cluster; without steps, or of other than training, nothing."""
     if scenario.workload.task not in ("pretrain", "finetune") or not figures.has_steps:
         return None
-    from sightline.anchors import anchored
+    from sightline.anchors.corrected import anchored
 
     return anchored([replace(scenario, measured={"step_time_s": figures.whole_s}, name="the trace")])
 

@@ -40,7 +40,7 @@ from sightline.runs.credentials import Credentials
 from sightline.scenario import Model, ServingScenario
 from sightline.simulation.load import Requests, joined, load_of
 from sightline.simulation.replay import Records, outcome_of
-from sightline.simulation.results import figures_of
+from sightline.simulation.results.summary import figures_of
 
 CHAT_TEMPLATE = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
 

@@ -31,7 +31,7 @@ from sightline.progress import Progress
 from sightline.quantities import SECONDS, counted, format_quantity
 from sightline.scenario import GenerationPlan, Slo
 from sightline.simulation.capacity import ENOUGH
-from sightline.simulation.results.totals import answered
+from sightline.simulation.results.summary import answered
 from sightline.simulation.simulate import simulate
 
 LAYOUT_FIELDS = ("tensor_parallel", "pipeline_parallel", "data_parallel", "expert_parallel", "replicas")

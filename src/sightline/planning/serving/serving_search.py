@@ -25,7 +25,7 @@ from sightline.prediction.changes import candidate_changes, changed, settings_of
 from sightline.progress import SILENT, Cancelled, Progress
 from sightline.scenario import GenerationPlan, ServingScenario
 from sightline.scenario.rules import breaks_no_rule
-from sightline.simulation.cache import alike
+from sightline.simulation.deployment import alike
 
 HOUR_S = 3600.0
 GOODPUT = "goodput_requests_per_s_per_device"

@@ -22,7 +22,7 @@ from sightline.simulation.capacity import (
     longer_by,
     users_at,
 )
-from sightline.simulation.results.totals import meets
+from sightline.simulation.results.summary import meets
 from sightline.simulation.server import Server, server_of
 from sightline.simulation.simulate import profile_of
 

@@ -177,18 +177,18 @@ def _touch(rep: Replica, row: int, tier: int) -> None:
 
 
 @compiled
-def load(rep: Replica, held: Integers, blocks: int, first_time: bool) -> None:
+def load(rep: Replica, row: Integers, blocks: int, first_time: bool) -> None:
     """Note the seconds of loading what a sequence has in tiers, of its leading ``blocks``, for the next iteration.
 
-    These are `NOTHING` in ``held`` afterwards. The end of a sequence counts as used before its beginning. Loads
+    These are `NOTHING` in ``row`` afterwards. The end of a sequence counts as used before its beginning. Loads
     follow each other.
     """
     for tier in range((rep.counts.size - state.COUNTS) // state.TIER_COUNTS):
         loaded = 0
         for i in range(blocks - 1, -1, -1):
-            if held[i] != state.NOTHING and rep.blocks[held[i]].holders == -1 - tier:
-                _touch(rep, held[i], tier)
-                held[i] = state.NOTHING
+            if row[i] != state.NOTHING and rep.blocks[row[i]].holders == -1 - tier:
+                _touch(rep, row[i], tier)
+                row[i] = state.NOTHING
                 loaded += 1
         if loaded == 0:
             continue

@@ -254,10 +254,10 @@ def _sort_waiting(rep: Replica, slots: Slots, facts: Facts) -> None:
         return
     slot = rep.counts[state.FIRST_WAITING]
     while slot != state.NOTHING:
-        found = 0
+        cached = 0
         if slots[slot].arrival_s <= rep.clocks[state.SEEN]:
-            found, _ = hits(rep, slots, slot, to_compute(slots, slot), facts)
-        slots[slot].computed = found
+            cached, _ = hits(rep, slots, slot, to_compute(slots, slot), facts)
+        slots[slot].computed = cached
         slot = slots[slot].following
     sort_by_found(rep, slots)
 

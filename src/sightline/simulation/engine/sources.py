@@ -63,12 +63,13 @@ def part_of(requests: Requests) -> Part:
     return part
 
 
-def new_sources(concurrency: int) -> Sources:
-    """Return sources without slots; ``concurrency`` clients of a closed loop, 0 for an open one."""
+def new_sources(concurrency: int, ramp_up_s: float = 0.0) -> Sources:
+    """Return sources without slots; ``concurrency`` clients of a closed loop, who begin one by one, or none."""
     sources = Sources(
         np.zeros(COUNTS, np.int64), np.zeros(0, WAIT), np.zeros(concurrency, CREDIT), np.zeros(64, SESSION)
     )
     sources.counts[CREDITS] = concurrency
+    sources.credits["key"] = np.linspace(0.0, ramp_up_s, concurrency, endpoint=False)
     return sources
 
 

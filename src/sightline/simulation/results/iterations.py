@@ -1,7 +1,7 @@
-"""Where the iterations of a run spend their time, and what binds the devices."""
+"""Where iterations spend their time, what bounds the devices, and how a run develops over time."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Final
 
@@ -13,7 +13,8 @@ from sightline.prediction.generation.replica import Worker, drafted_tokens, iter
 from sightline.profile import BOUNDS
 from sightline.program import Batch, Collective, decoding, prompts
 from sightline.quantities import Number, percent
-from sightline.simulation.outcome import Iterations, Outcome, PoolLimits
+from sightline.simulation.load import Floats
+from sightline.simulation.outcome import Flags, Iterations, Lifetimes, Outcome, PoolLimits
 from sightline.simulation.times import in_loop
 
 PREFILL, DECODE, MIXED = "prefill", "decode", "prefill and decode"
@@ -21,7 +22,7 @@ HOST = "host"
 
 
 def kinds_of(course: Iterations) -> "np.ndarray[tuple[int], np.dtype[np.str_]]":
-    """Return of each iteration whether it has prompts, decoding sequences, or both."""
+    """Return the kind of each iteration: prefill, decode, or both."""
     has_prompts, decodes = course.prompt_tokens > 0, course.decodes > 0
     return np.where(has_prompts & decodes, MIXED, np.where(has_prompts, PREFILL, DECODE))
 
@@ -44,11 +45,11 @@ def iteration_parts(
     worker: Worker,
     constants: InferenceConstants,
     outcome: Outcome,
-    chosen: "np.ndarray[tuple[int], np.dtype[np.bool_]]",
+    chosen: Flags,
     *,
     ahead: bool = False,
 ) -> list[Piece]:
-    """Return the pieces of the mean of some iterations of one kind, in order; their shares sum to 1.
+    """Return the parts of the mean of the chosen iterations, in order; their shares sum to 1.
 
     Prompts and decoding sequences of an iteration run through most kernels together, whose time is split by their new
     tokens; each has its own attention. Left out: prompts behind a cached context, and what differs from the mean.
@@ -70,37 +71,29 @@ def _pieces(
     worker: Worker, constants: InferenceConstants, batch: Batch, own: dict[str, float], *, ahead: bool
 ) -> Iterator[Piece]:
     (priced,) = worker.priced([batch])
-    one = iteration_of(worker, priced, constants, ahead=ahead)
+    mean_pass = iteration_of(worker, priced, constants, ahead=ahead)
     prices, parts = priced.in_engine(constants), list(own)
-    found: dict[tuple[str, str, str, bool], float] = defaultdict(float)
+    seconds_of: dict[tuple[str, str, str, bool], float] = defaultdict(float)
     for block in priced.program.blocks:
         for op in block.operators:
             sends = isinstance(op, Collective)
             seconds = float(block.count * op.count * prices[id(op)].time_s)
-            for part, share in _belongs(op.group, parts, own):
-                found[part, op.module, op.name if sends else op.module, sends] += share * seconds
-    totals = {sends: sum(s for key, s in found.items() if key[3] == sends) for sends in (False, True)}
-    whole = {False: float(one.times.work_s), True: float(one.times.collective_s)}
-    outside = {"between stages": float(one.transfer_s), HOST: float(one.host_s)}
+            for part, share in (own if op.group is None else {parts[op.group]: 1.0}).items():
+                seconds_of[part, op.module, op.name if sends else op.module, sends] += share * seconds
+    totals = {sends: sum(s for key, s in seconds_of.items() if key[3] == sends) for sends in (False, True)}
+    whole = {False: float(mean_pass.times.work_s), True: float(mean_pass.times.collective_s)}
+    outside = {"between stages": float(mean_pass.transfer_s), HOST: float(mean_pass.host_s)}
     whole_s = sum(whole.values()) + sum(outside.values())
     if outside[HOST] > 0.0:
         yield Piece(part=HOST, module=HOST, name=HOST, share=outside[HOST] / whole_s)
     for part in parts:
-        for (of, module, name, sends), seconds in found.items():
+        for (of, module, name, sends), seconds in seconds_of.items():
             if of == part and seconds > 0.0:
                 share = seconds / totals[sends] * whole[sends] / whole_s
                 yield Piece(part=part, module=module, name=name, share=share, is_communication=sends)
         if outside["between stages"] > 0.0:
             share = own[part] * outside["between stages"] / whole_s
             yield Piece(part=part, module="pipeline", name="send-recv", share=share, is_communication=True)
-
-
-def _belongs(group: int | None, parts: Sequence[str], own: dict[str, float]) -> Iterator[tuple[str, float]]:
-    """Which parts an operator's time belongs to, and how much of it."""
-    if group is None:
-        yield from own.items()
-    else:
-        yield parts[group], 1.0
 
 
 FULL: Final = 0.95
@@ -163,11 +156,7 @@ def iteration_sums_of(outcome: Outcome) -> tuple[IterationSums, ...]:
     if len(pools) == 1 or not rows.start_s.size:
         return tuple(_sums_of(rows, limits) for limits in pools)
     pool = outcome.pool_of_replica[rows.replica]
-    return tuple(_sums_of(_some(rows, pool == number), limits) for number, limits in enumerate(pools))
-
-
-def _some(rows: Iterations, chosen: "np.ndarray[tuple[int], np.dtype[np.bool_]]") -> Iterations:
-    return Iterations(**{f.name: getattr(rows, f.name)[chosen] for f in fields(Iterations)})
+    return tuple(_sums_of(rows.where(pool == number), limits) for number, limits in enumerate(pools))
 
 
 def _sums_of(rows: Iterations, limits: PoolLimits) -> IterationSums:
@@ -177,25 +166,20 @@ def _sums_of(rows: Iterations, limits: PoolLimits) -> IterationSums:
     seconds = rows.end_s - rows.start_s
     waiting_s = np.where(rows.waiting > 0, seconds, 0.0)
     prompts = rows.prompt_tokens > 0
+    new_tokens = rows.prompt_tokens + limits.pass_tokens * rows.decodes
     return IterationSums(
         with_prompts=_kind(rows, seconds, prompts),
         without=_kind(rows, seconds, ~prompts),
         waiting_s=float(waiting_s.sum()),
         cache_full_s=float(waiting_s[rows.kv_tokens >= FULL * limits.kv_capacity_tokens].sum()),
         sequences_full_s=float(waiting_s[rows.running >= limits.max_sequences].sum()),
-        budget_full_s=float(
-            waiting_s[rows.prompt_tokens + limits.pass_tokens * rows.decodes >= limits.token_budget].sum()
-        ),
+        budget_full_s=float(waiting_s[new_tokens >= limits.token_budget].sum()),
         kv_token_s=float(rows.kv_tokens @ seconds),
         most_kv_tokens=int(rows.kv_tokens.max()),
     )
 
 
-def _kind(
-    rows: Iterations,
-    seconds: "np.ndarray[tuple[int], np.dtype[np.float64]]",
-    chosen: "np.ndarray[tuple[int], np.dtype[np.bool_]]",
-) -> PassSums:
+def _kind(rows: Iterations, seconds: Floats, chosen: Flags) -> PassSums:
     context = rows.kv_tokens[chosen] / np.maximum(rows.running[chosen], 1)
     return PassSums(
         iterations=int(chosen.sum()),
@@ -214,19 +198,19 @@ def busy_by_bound(
     Iterations with prompts and those without are each split as their mean one. Left out: prompts behind a cached
     context. ``ahead``: iterations are scheduled while the ones before them run.
     """
-    found = dict.fromkeys(BOUNDS, 0.0)
+    busy = dict.fromkeys(BOUNDS, 0.0)
     for batch, seconds in _mean_batches(sums, 1.0 + float(drafted_tokens(worker.plan))):
-        one = iteration_time(worker, batch, in_loop(constants, ahead=ahead), ahead=ahead)
+        mean_pass = iteration_time(worker, batch, in_loop(constants, ahead=ahead), ahead=ahead)
         legs: Mapping[str, Number] = {
-            "compute": one.times.compute_s,
-            "memory": one.times.memory_s,
-            "network": one.times.collective_s + one.transfer_s,
-            "host": one.host_s,
+            "compute": mean_pass.times.compute_s,
+            "memory": mean_pass.times.memory_s,
+            "network": mean_pass.times.collective_s + mean_pass.transfer_s,
+            "host": mean_pass.host_s,
         }
         whole = sum(float(leg) for leg in legs.values())
         for bound, leg in legs.items():
-            found[bound] += seconds * float(leg) / whole
-    return found
+            busy[bound] += seconds * float(leg) / whole
+    return busy
 
 
 def _mean_batches(sums: IterationSums, new_per_decode: float) -> Iterator[tuple[Batch, float]]:
@@ -279,7 +263,7 @@ class Pressure:
 
 
 def pressure(sums: IterationSums, duration_s: float, replicas: float) -> Pressure | None:
-    """Return how the time was spent; None where nobody saw iterations."""
+    """Return how the time was spent; None without recorded iterations."""
     if not sums.iterations or duration_s <= 0:
         return None
 
@@ -295,31 +279,105 @@ def pressure(sums: IterationSums, duration_s: float, replicas: float) -> Pressur
     )
 
 
-def in_a_sentence(found: Pressure | None, bottleneck: str | None, queued: float) -> str:
-    """Return what limits, in words; empty where nobody saw iterations.
+def in_a_sentence(pressure: Pressure | None, bottleneck: str | None, queued: float) -> str:
+    """Return a sentence on what limits the replicas; empty without recorded iterations.
 
     Args:
-        found: How the time was spent.
+        pressure: How the time was spent.
         bottleneck: What bounds the iterations.
         queued: Share of the mean latency that requests wait in the queue.
     """
-    if found is None:
+    if pressure is None:
         return ""
-    if found.waiting >= WAITS and queued >= QUEUED:
-        share = f"requests wait {percent(found.waiting)} of the busy time"
+    if pressure.waiting >= WAITS and queued >= QUEUED:
+        share = f"requests wait {percent(pressure.waiting)} of the busy time"
         causes = {
-            "the KV cache is full": found.cache_full,
-            "plan.max_sequences is reached": found.sequences_full,
-            "plan.max_batched_tokens is reached": found.budget_full,
+            "the KV cache is full": pressure.cache_full,
+            "plan.max_sequences is reached": pressure.sequences_full,
+            "plan.max_batched_tokens is reached": pressure.budget_full,
         }
         cause = max(causes, key=lambda name: causes[name])
         return f"{share}, mostly because {cause}" if causes[cause] > 0.5 else share
-    if found.busy < IDLE:
-        return f"replicas are idle {percent(1 - found.busy)} of the time and can serve more requests"
+    if pressure.busy < IDLE:
+        return f"replicas are idle {percent(1 - pressure.busy)} of the time and can serve more requests"
     limit = "the devices" if bottleneck is None else in_words(bottleneck)
     return f"requests wait mainly for the running iteration, which is limited by {limit}"
 
 
 def in_words(bottleneck: str) -> str:
-    """Return what bounds iterations so that nobody takes memory for its size."""
+    """Return the spoken form of a bound; memory is called memory bandwidth."""
     return {"compute": "arithmetic", "memory": "memory bandwidth"}.get(bottleneck, f"the {bottleneck}")
+
+
+MOMENTS = 400
+"""Moments of a run at most; at least half as many, once it has lasted `FIRST_S` times as many."""
+FIRST_S = 1e-3
+"""Seconds of a moment, to begin with."""
+SEEN = ("running", "waiting", "kv_tokens")
+"""Columns of iterations that are added up."""
+
+
+class Moments:
+    """Running and waiting requests and cached tokens of all replicas over time, in intervals of equal length."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._moment_s = FIRST_S
+        self._sums = {name: np.zeros(MOMENTS) for name in SEEN}
+        self.end_s = 0.0
+        """When the last iteration ended."""
+
+    def add(self, iterations: Iterations) -> None:
+        """Add iterations, each of which holds what it does from its start to its end."""
+        if not iterations.start_s.size:
+            return
+        self.end_s = max(self.end_s, float(iterations.end_s.max()))
+        while self.end_s > MOMENTS * self._moment_s:
+            self._merge()
+        times = np.concatenate([iterations.start_s, iterations.end_s])
+        order = np.argsort(times, kind="stable")
+        edges = self._moment_s * np.arange(MOMENTS + 1.0)
+        for name in SEEN:
+            column = getattr(iterations, name)
+            level = np.cumsum(np.concatenate([column, -column]).astype(np.float64)[order])
+            area = np.concatenate([[0.0], np.cumsum(level[:-1] * np.diff(times[order]))])
+            self._sums[name] += np.diff(np.interp(edges, times[order], area))
+
+    def _merge(self) -> None:
+        """Make moments twice as long."""
+        self._moment_s *= 2.0
+        half = MOMENTS // 2
+        for sums in self._sums.values():
+            sums[:half] = sums[0::2] + sums[1::2]
+            sums[half:] = 0.0
+
+    @property
+    def edges_s(self) -> Floats:
+        """Where moments begin, up to the end of the run."""
+        count = max(int(np.ceil(self.end_s / self._moment_s - 1e-9)), 1)
+        return np.asarray(np.minimum(self._moment_s * np.arange(count + 1.0), self.end_s))
+
+    def means(self, name: str) -> Floats:
+        """Return the mean of one of `SEEN` over each moment, added up over replicas; 0 while no iteration runs."""
+        edges = self.edges_s
+        return self._sums[name][: edges.size - 1] / np.maximum(np.diff(edges), 1e-12)
+
+
+def replica_seconds(of: Lifetimes, begin_s: float, times_s: Floats) -> Floats:
+    """Return the cumulative replica-seconds from the beginning to each of the given times."""
+    times = times_s[:, np.newaxis]
+    seconds: Floats = (
+        np.minimum(times, np.maximum(of.stopped_s, begin_s)) - np.minimum(times, np.maximum(of.started_s, begin_s))
+    ).sum(axis=1)
+    return seconds
+
+
+def replicas_of_run(of: Lifetimes, begin_s: float, end_s: float) -> dict[str, float]:
+    """Return the mean, minimum and maximum number of replicas during a run."""
+    first, last = np.clip(of.started_s, begin_s, end_s), np.clip(of.stopped_s, begin_s, end_s)
+    there = last > first
+    times = np.unique(np.concatenate([[begin_s], first[there], last[there]]))
+    counts = [int(((first <= at) & (at < last) & there).sum()) for at in times if at < end_s]
+    seconds = float(replica_seconds(of, begin_s, np.array([end_s]))[0])
+    mean = seconds / (end_s - begin_s) if end_s > begin_s else float(max(counts, default=0))
+    return {"mean": mean, "min": min(counts, default=0), "max": max(counts, default=0)}

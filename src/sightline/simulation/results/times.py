@@ -7,7 +7,6 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from sightline.simulation.engine.sequences import accepted_drafts
 from sightline.simulation.load import Floats, Integers
 from sightline.simulation.outcome import COMPLETED, Outcome
 
@@ -28,42 +27,8 @@ def request_times(
 def times_of(outcome: Outcome) -> dict[str, Floats]:
     """Return the times of every request; NaN where it was not completed, or has no further token."""
     requests, done = outcome.requests, outcome.status == COMPLETED
-    found = request_times(requests.arrival_s, outcome.first_token_s, outcome.last_token_s, requests.output_tokens)
-    return {key: np.where(done, seconds, np.nan) for key, seconds in found.items()}
-
-
-def token_times_s(outcome: Outcome, row: int) -> Floats:
-    """Return the times of all tokens of a request, in order; empty where it was refused.
-
-    A sequence that has its first token gets one in every iteration of its replica in which any sequence decodes, unless
-    it was put off; after that its next token comes with the last of its prompt and answer so far. With speculative
-    decoding an iteration yields several tokens at once.
-    """
-    if outcome.status[row] != COMPLETED:
-        return np.zeros(0)
-    iterations, stops = outcome.iterations, outcome.interruptions
-    first_s, last_s = outcome.first_token_s[row], outcome.last_token_s[row]
-    ends_s = iterations.end_s[(iterations.replica == outcome.replica[row]) & (iterations.decodes > 0)]
-    ends_s = ends_s[(ends_s > first_s) & (ends_s <= last_s)]
-    own = stops.request == row
-    for from_s, to_s in zip(stops.from_s[own], stops.to_s[own], strict=True):
-        ends_s = ends_s[(ends_s <= from_s) | (ends_s > to_s)]
-    if outcome.drafting.tokens:
-        return _drafted(outcome, row, np.sort(ends_s), stops.to_s[own])
-    return np.sort(np.concatenate([[first_s], ends_s, stops.to_s[own]]))
-
-
-def _drafted(outcome: Outcome, row: int, ends_s: Floats, resumed_s: Floats) -> Floats:
-    """The same of a request whose decode passes end at ``ends_s`` and verify drafted tokens."""
-    drafting, answer = outcome.drafting, int(outcome.requests.output_tokens[row])
-    times_s = [float(outcome.first_token_s[row])]
-    resumed = set(resumed_s.tolist())
-    for end_s in np.sort(np.concatenate([ends_s, resumed_s])).tolist():
-        accepted = 0
-        if end_s not in resumed:
-            accepted = accepted_drafts(drafting.seed, row, len(times_s), drafting.tokens, drafting.acceptance)
-        times_s += [end_s] * min(1 + accepted, answer - len(times_s))
-    return np.array(times_s)
+    times = request_times(requests.arrival_s, outcome.first_token_s, outcome.last_token_s, requests.output_tokens)
+    return {key: np.where(done, seconds, np.nan) for key, seconds in times.items()}
 
 
 def of_values(ordered: Floats, share: float) -> float:
@@ -78,7 +43,7 @@ def of_values(ordered: Floats, share: float) -> float:
 
 
 def of_histogram(counts: Integers, edges: Floats, share: float) -> float:
-    """Return the same of values that are known by bin only: as if those of a bin lay evenly in its logarithm.
+    """Return the same for binned values, spread evenly over the logarithm of each bin.
 
     Both values that the place lies between are known to the width of their bins, however far these are apart. NaN
     without any values.
@@ -197,15 +162,13 @@ class Histogram:
     def means(self) -> Floats:
         """Return the mean of each batch."""
         sizes, used = self._full_batches()
-        means: Floats = self._sums[used] / sizes[used]
-        return means
+        return np.asarray(self._sums[used] / sizes[used])
 
     def shares_below(self, value: float) -> Floats:
         """Return the share of each batch that does not exceed a value."""
         sizes, used = self._full_batches()
         last = int(np.log(max(value, LEAST_S) / LEAST_S) / log1p(BIN))
-        shares: Floats = self._counts[used, : last + 1].sum(axis=1) / sizes[used]
-        return shares
+        return np.asarray(self._counts[used, : last + 1].sum(axis=1) / sizes[used])
 
     def _full_batches(self) -> "tuple[Integers, np.ndarray[tuple[int], np.dtype[np.bool_]]]":
         """The sizes of the batches, and which have enough in them to be compared with the others."""
@@ -227,7 +190,7 @@ FEWEST = 5
 
 
 class MeanError(NamedTuple):
-    """What is known of the error of a mean."""
+    """The error of a mean."""
 
     standard_error: float
     freedom: float
@@ -243,12 +206,12 @@ UNKNOWN = MeanError(inf, 1.0)
 
 
 def error_of_mean(series: Floats) -> MeanError:
-    """Return the error of the mean of means of batches that follow each other."""
+    """Return the error of the mean of consecutive batch means."""
     return min(_returning(series), _growing(series), key=lambda found: found.half_width)
 
 
 def independent_values(series: Floats) -> float:
-    """Return how many independent values would say as much of the mean: 1 where the series does not return to it.
+    """Return the effective number of independent values; 1 if the series does not return to its mean.
 
     With n values of correlation p between neighbours, the variance of the mean is that of a value times
     ``(1 + 2 sum of (1 - k / n) p^k over k = 1 ... n - 1) / n``.
@@ -259,7 +222,7 @@ def independent_values(series: Floats) -> float:
 
 
 def student(freedom: float) -> float:
-    """Return the half-width of the interval that holds 80 % of Student's distribution with so many degrees of freedom.
+    """Return the half-width of the 80 % interval of Student's distribution with ``freedom`` degrees of freedom.
 
     Expansion 26.7.5 of Abramowitz and Stegun; 4 % too small for a single one, right to 0.4 % from two on.
     """

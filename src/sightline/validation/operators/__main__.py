@@ -13,7 +13,7 @@ from pathlib import Path
 import yaml
 
 import sightline.cost
-from sightline.validation.operators import never_fitted_suites
+from sightline.validation.operators.families import never_fitted_suites
 from sightline.validation.operators.left_out import half_widths, left_out, rows, summary
 
 HEAD = (
@@ -30,10 +30,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--json", action="store_true", help="rows and summary as JSON")
     parser.add_argument("--write", action="store_true", help="replace the half-widths of devices never measured")
     options = parser.parse_args(arguments)
-    found = left_out(never_fitted_suites(options.data))
-    table = rows(found)
+    rows_left_out = left_out(never_fitted_suites(options.data))
+    table = rows(rows_left_out)
     if options.write:
-        text = yaml.safe_dump(half_widths(found), sort_keys=False, width=1000)
+        text = yaml.safe_dump(half_widths(rows_left_out), sort_keys=False, width=1000)
         path = Path(str(files(sightline.cost) / "left_out.yaml"))
         path.write_text(HEAD + text, encoding="utf-8")
     if options.json:

@@ -1,8 +1,9 @@
-"""Suites of measured operators by device family: products, attention, bandwidth-bound kernels, collectives."""
+"""Suites of measured operators that a data folder has tables for, by device family, fitted or as if never measured."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -11,53 +12,27 @@ from numpy.typing import NDArray
 
 from sightline.calibration.fits import by_kernel
 from sightline.calibration.manifest import device_of, has_tables, manifest, samples
+from sightline.calibration.parts import grouped, matmul, serving_attention
 from sightline.calibration.parts.attention import AttentionTable
 from sightline.calibration.parts.attention import predicted_seconds as fused_seconds
 from sightline.calibration.parts.collective_entries import System, engine_tables, system_tables, systems
 from sightline.calibration.parts.collectives import CollectiveTable, measured_node, predicted
 from sightline.calibration.parts.elementwise import ElementwiseTable
 from sightline.calibration.parts.elementwise import predicted_seconds as elementwise_seconds
-from sightline.calibration.parts.grouped import FITTED, TILES, grouped_table
 from sightline.calibration.parts.grouped import predicted_seconds as grouped_seconds
-from sightline.calibration.parts.matmul import (
-    MatmulTable,
-    held_out,
-    next_in_line,
-    possible,
-    predicted_seconds,
-    surface_over,
-)
-from sightline.calibration.parts.serving_attention import (
-    HOST,
-    Measured,
-    ServingAttentionTable,
-    beside_seconds,
-    measured_families,
-)
 from sightline.catalog import entry
 from sightline.cost.attention_constants import load_attention
 from sightline.cost.collectives.libraries import PCIE, CustomAllReduce, KindConstants, load_collectives, load_custom
 from sightline.cost.elementwise import load_elementwise
-from sightline.cost.families import UNMEASURED, kin
+from sightline.cost.families import SERVER_UNKNOWN, UNMEASURED, half_width_without, kin
 from sightline.cost.grouped_matmul import load_grouped
 from sightline.cost.matmul import MatmulConstants, load_matmul
 from sightline.errors import InputError
 from sightline.loading.clusters import read_device
 from sightline.scenario import Cluster
-from sightline.validation.operators.never_fitted import (
-    attention_without,
-    collectives_without,
-    elementwise_without,
-    grouped_without,
-    has_same_links,
-    has_siblings,
-    matmul_without,
-    never_fitted_device,
-    server_shares,
-    siblings_with,
-)
-from sightline.validation.operators.suite import Array, Compared, Known, OperatorSuite, joined, predicted_twice
-from sightline.validation.suite import Split
+from sightline.validation.cases import Split
+from sightline.validation.operators import Array, Compared, Known, OperatorSuite, joined, never_fitted, predicted_twice
+from sightline.validation.operators.left_out import distance_of, part_of
 
 GRID_DECISIONS = (
     "Device time of one matmul. Rows that are faster than one read of the operands from device memory are left out.",
@@ -92,10 +67,10 @@ class Products:
     kernel: str
     tables: Mapping[str, Any]
 
-    def read(self) -> MatmulTable:
+    def read(self) -> matmul.MatmulTable:
         """The products that no cache can have made shorter than memory allows."""
-        table = MatmulTable.of(by_kernel(samples(self.data, "matmul", self.tables))[self.kernel])
-        return table.where(possible(table, device_of(self.family), self.kernel))
+        table = matmul.MatmulTable.of(by_kernel(samples(self.data, "matmul", self.tables))[self.kernel])
+        return table.where(matmul.possible(table, device_of(self.family), self.kernel))
 
     def compare(self, known: Known) -> Compared:
         """The products with the family's constants, or with those of others."""
@@ -103,8 +78,8 @@ class Products:
         if known == "itself":
             constants = own
         else:
-            _, constants = matmul_without(self.family, self.kernel, siblings=known == "siblings")
-        return _compared(table, predicted_seconds(table, device_of(self.family), constants, self.kernel))
+            _, constants = never_fitted.matmul_without(self.family, self.kernel, siblings=known == "siblings")
+        return _compared(table, matmul.predicted_seconds(table, device_of(self.family), constants, self.kernel))
 
 
 def matmul_suites(data: Path) -> Iterator[OperatorSuite]:
@@ -124,12 +99,12 @@ def unmeasured(data: Path) -> Iterator[tuple[str, str, Callable[[], Compared]]]:
 
 def _compare_unmeasured(data: Path, name: str, tables: Mapping[str, Any]) -> Compared:
     device = read_device(name)
-    table = MatmulTable.of(samples(data, "matmul", tables))
-    table = table.where(possible(table, device))
-    return _compared(table, predicted_seconds(table, device, never_fitted_device(device)))
+    table = matmul.MatmulTable.of(samples(data, "matmul", tables))
+    table = table.where(matmul.possible(table, device))
+    return _compared(table, matmul.predicted_seconds(table, device, never_fitted.never_fitted_device(device)))
 
 
-def _compared(table: MatmulTable, predicted: Array, rows: Any = slice(None)) -> Compared:
+def _compared(table: matmul.MatmulTable, predicted: Array, rows: Any = slice(None)) -> Compared:
     """Predicted and measured seconds of some products, or of all."""
     sizes = {name: getattr(table, name)[rows] for name in ("m", "n", "k")}
     return Compared(predicted=predicted[rows], measured=table.seconds[rows], sizes=sizes)
@@ -139,7 +114,7 @@ def _suites(products: Products) -> Iterator[OperatorSuite]:
     """Yield the suite of one number format, and one of the formula alone where a surface corrects it."""
     kind, family, tables = f"matmul-{products.kernel}", products.family, products.tables
     layers = predicted_twice(f"{kind} {family}", str(tables["source"]), LAYER_DECISIONS, products.compare)
-    layers = replace(layers, siblings=has_siblings(family, "matmul", products.kernel))
+    layers = replace(layers, siblings=never_fitted.has_siblings(family, "matmul", products.kernel))
     if "relative" in tables:  # it has the layers of a few models, no shapes of its own
         yield layers
         return
@@ -154,30 +129,32 @@ def _suites(products: Products) -> Iterator[OperatorSuite]:
 
 def _compare_formula(products: Products) -> Parts:
     table = products.read()
-    plain, test = _formula(products, table), held_out(table)
+    plain, test = _formula(products, table), matmul.held_out(table)
     return {"fit": _compared(table, plain, ~test), "test": _compared(table, plain, test)}
 
 
-def _formula(products: Products, table: MatmulTable) -> Array:
+def _formula(products: Products, table: matmul.MatmulTable) -> Array:
     constants = load_matmul(products.family, products.kernel).without_surface()
-    return predicted_seconds(table, device_of(products.family), constants, products.kernel)
+    return matmul.predicted_seconds(table, device_of(products.family), constants, products.kernel)
 
 
 def _compare_grid(products: Products) -> Parts:
     table, constants = products.read(), load_matmul(products.family, products.kernel)
-    plain, test = _formula(products, table), held_out(table)
+    plain, test = _formula(products, table), matmul.held_out(table)
     factor = np.where(
         test, _unseen_factor(table, plain, constants, ~test), constants.correction(table.m, table.n, table.k)
     )
-    fitted, near = _compared(table, plain * factor, ~test), next_in_line(table)
+    fitted, near = _compared(table, plain * factor, ~test), matmul.next_in_line(table)
     left_out = plain[near] * _unseen_factor(table, plain, constants, ~test & ~near)[near]
     unseen = np.log(left_out / table.seconds[near])
     return {"fit": replace(fitted, unseen=unseen), "test": _compared(table, plain * factor, test)}
 
 
-def _unseen_factor(table: MatmulTable, plain: Array, constants: MatmulConstants, seen: NDArray[np.bool_]) -> Array:
+def _unseen_factor(
+    table: matmul.MatmulTable, plain: Array, constants: MatmulConstants, seen: NDArray[np.bool_]
+) -> Array:
     """Return what a surface fitted to the ``seen`` rows alone corrects everywhere."""
-    fitted = replace(constants, surface=surface_over(table, plain, seen))
+    fitted = replace(constants, surface=matmul.surface_over(table, plain, seen))
     return np.asarray(fitted.correction(table.m, table.n, table.k))
 
 
@@ -251,7 +228,7 @@ def _compare_chart(
 def grouped_suites(data: Path) -> Iterator[OperatorSuite]:
     """Yield the suites of both layouts of experts' products."""
     for family, told in manifest("grouped")["families"].items():
-        for layout in TILES if has_tables(data, told["tables"]) else ():
+        for layout in grouped.TILES if has_tables(data, told["tables"]) else ():
             compare = partial(_grouped, data, family, layout, told["tables"])
             name = f"grouped-matmul-{PHASES[layout]} {family}"
             yield predicted_twice(name, told["source"], GROUPED_DECISIONS, compare, siblings=True, others=False)
@@ -259,10 +236,10 @@ def grouped_suites(data: Path) -> Iterator[OperatorSuite]:
 
 def _grouped(data: Path, family: str, layout: str, tables: Mapping[str, Any], known: Known) -> Compared:
     device = device_of(family)
-    table = grouped_table(by_kernel(samples(data, "grouped", tables))[layout], device)
-    constants, _ = load_grouped(family, FITTED, layout)
+    table = grouped.grouped_table(by_kernel(samples(data, "grouped", tables))[layout], device)
+    constants, _ = load_grouped(family, grouped.FITTED, layout)
     if known != "itself":
-        _, constants = grouped_without(family, layout)
+        _, constants = never_fitted.grouped_without(family, layout)
     predicted = grouped_seconds(table, device, constants)
     sizes = {"rows": table.rows, "experts": table.active, "n": table.n, "k": table.k}
     return Compared(predicted=predicted, measured=np.asarray(table.seconds), sizes=sizes)
@@ -271,29 +248,29 @@ def _grouped(data: Path, family: str, layout: str, tables: Mapping[str, Any], kn
 def attention_suites(data: Path) -> Iterator[OperatorSuite]:
     """Yield the suites of every serving engine's attention."""
     for kind, part in ATTENTION.items():
-        for family, measured in measured_families(part).items():
+        for family, measured in serving_attention.measured_families(part).items():
             if has_tables(data, measured.tables):
                 compare = partial(_attention, data, part, family, measured)
                 decisions = (*ENGINE_DECISIONS, *measured.filters)
                 suite = predicted_twice(f"{kind} {family}", measured.source, decisions, compare, ENGINE_GOAL)
-                yield replace(suite, siblings=has_siblings(family, part), others=_has_others(part))
+                yield replace(suite, siblings=never_fitted.has_siblings(family, part), others=_has_others(part))
 
 
 def _has_others(part: str) -> bool:
     """Whether a phase was measured on several architectures."""
-    families = set(measured_families(part))
+    families = set(serving_attention.measured_families(part))
     return any(families - kin(family) for family in families)
 
 
-def _attention(data: Path, part: str, family: str, measured: Measured, known: Known) -> Compared:
-    table = ServingAttentionTable.of(samples(data, part, measured.tables))
+def _attention(data: Path, part: str, family: str, measured: serving_attention.Measured, known: Known) -> Compared:
+    table = serving_attention.ServingAttentionTable.of(samples(data, part, measured.tables))
     constants, device = entry("calibrations", f"{family}/{part}")["constants"], device_of(family)
     outside: Array | float = 0.0
     if known != "itself":
-        lender, lent = attention_without(family, part, siblings=known == "siblings")
-        constants = {**lent, HOST: constants.get(HOST, 0.0)}
+        lender, lent = never_fitted.attention_without(family, part, siblings=known == "siblings")
+        constants = {**lent, serving_attention.HOST: constants.get(serving_attention.HOST, 0.0)}
         if lender == UNMEASURED:  # constants borrowed from relatives hold the kernels next to their attention
-            outside = beside_seconds(table, device, measured.beside)
+            outside = serving_attention.beside_seconds(table, device, measured.beside)
     sizes = {
         "batch": table.batch,
         "heads": table.heads,
@@ -310,14 +287,16 @@ def elementwise_suites(data: Path) -> Iterator[OperatorSuite]:
     for family, suite in manifest("elementwise")["suites"].items():
         if has_tables(data, suite["tables"]):
             compare = partial(_elementwise, data, family, suite)
-            name, told = f"element-wise {family}", suite["source"]
+            name, source = f"element-wise {family}", suite["source"]
             siblings = _has_sibling_streams(family, suite["generation"])
-            yield predicted_twice(name, told, ELEMENTWISE_DECISIONS, compare, siblings=siblings)
+            yield predicted_twice(name, source, ELEMENTWISE_DECISIONS, compare, siblings=siblings)
 
 
 def _has_sibling_streams(family: str, generation: str) -> bool:
     """Whether another device of the architecture was measured with kernels of the generation."""
-    kernels = [entry("calibrations", f"{r}/elementwise")["kernels"] for r in siblings_with(family, "elementwise")]
+    kernels = [
+        entry("calibrations", f"{r}/elementwise")["kernels"] for r in never_fitted.siblings_with(family, "elementwise")
+    ]
     return any(generation in known for known in kernels)
 
 
@@ -325,7 +304,7 @@ def _elementwise(data: Path, family: str, suite: Mapping[str, Any], known: Known
     generation = suite["generation"]
     constants = load_elementwise(family, generation)
     if known != "itself":
-        _, constants = elementwise_without(family, generation, siblings=known == "siblings")
+        _, constants = never_fitted.elementwise_without(family, generation, siblings=known == "siblings")
     parts = []
     for kind, rows in by_kernel(samples(data, "elementwise", suite["tables"])).items():
         if kind in constants:
@@ -457,14 +436,14 @@ def _is_wanted(table: CollectiveTable) -> NDArray[np.bool_]:
     return np.asarray(inside & (table.bytes >= SMALLEST) & (table.bytes <= LARGEST))
 
 
-def never_fitted(data: Path, *, siblings: bool = False) -> Iterator[Unseen]:
+def unseen_collectives(data: Path, *, siblings: bool = False) -> Iterator[Unseen]:
     """Yield name, comparison and decisions of every system as if its devices had never been measured.
 
     Servers with PCIe come twice. Without decisions, nothing is known of the server. With ``siblings`` it is those whose
     links are of a generation that others were measured on, too.
     """
     for system in systems():
-        if not is_measured(data, system) or (siblings and not has_same_links(system.family)):
+        if not is_measured(data, system) or (siblings and not never_fitted.has_same_links(system.family)):
             continue
         known, unknown = (
             partial(_left_out, data, system, server_known=told, siblings=siblings) for told in (True, False)
@@ -481,12 +460,12 @@ def _left_out(data: Path, system: System, *, server_known: bool, siblings: bool)
             entry("calibrations", f"{system.family}/collectives")["default"]
         ]
     )
-    _, kinds = collectives_without(system.family, siblings=siblings)
+    _, kinds = never_fitted.collectives_without(system.family, siblings=siblings)
     node = measured_node(system.interconnect)
     if server_known and node.intra_node.topology == PCIE:
         sums = tables["all_reduce"]
-        shares, told = server_shares(sums, node, kinds)
-        tables["all_reduce"] = sums.where(~told)
+        shares, used = never_fitted.server_shares(sums, node, kinds)
+        tables["all_reduce"] = sums.where(~used)
         kinds = {kind: replace(k, shares=shares) for kind, k in kinds.items()}
     part = compared([table.where(_apart(table)) for table in tables.values()], node, kinds)
     if part is None:
@@ -503,3 +482,75 @@ def _apart(table: CollectiveTable) -> NDArray[np.bool_]:
         _, first = np.unique(np.floor(np.log(sizes) / np.log1p(SPACING)), return_index=True)
         kept |= own & np.isin(table.bytes, sizes[first])
     return kept
+
+
+UNSEEN_GOAL = "median 20 %"
+"""Of devices that are predicted as if they had never been measured."""
+DECISION = (
+    "The device is predicted as if nobody had measured it or another of its architecture (of collectives: of links of"
+    " its generation): with constants of the most similar device, or of all other devices, fitted without their tables,"
+    " and without a residual surface."
+)
+SIBLING_DECISION = (
+    "The device is predicted as if nobody had measured it, but another of its architecture (of collectives: with links"
+    " of its generation): with constants fitted without its table, and without a residual surface."
+)
+UNSEEN, SIBLING = "never fitted", "sibling fitted"
+
+
+def operator_suites(data: Path | str | None) -> tuple[OperatorSuite, ...]:
+    """Return the suites of operators; none without a data folder."""
+    return () if data is None else (*_fitted_suites(Path(data)), *never_fitted_suites(Path(data)))
+
+
+def _fitted_suites(data: Path) -> Iterator[OperatorSuite]:
+    """Yield the suites of constants that were fitted, with the parts of their tables that were held out."""
+    return chain(
+        matmul_suites(data),
+        grouped_suites(data),
+        chart_suites(data),
+        attention_suites(data),
+        elementwise_suites(data),
+        collective_suites(data),
+    )
+
+
+def never_fitted_suites(data: Path) -> Iterator[OperatorSuite]:
+    """Yield a suite for every measured family and kind of operator, predicted without its own measurements."""
+    for fitted in chain(
+        matmul_suites(data),
+        attention_suites(data),
+        elementwise_suites(data),
+        grouped_suites(data),
+    ):
+        if fitted.unseen is not None:
+            if fitted.others:
+                yield _unseen_suite(fitted.name, fitted.source, partial(fitted.unseen, "others"))
+            if fitted.siblings:
+                yield _unseen_suite(fitted.name, fitted.source, partial(fitted.unseen, "siblings"), siblings=True)
+    for name, source, compare in unmeasured(data):
+        yield _unseen_suite(name, source, compare)
+    for siblings in (False, True):
+        for name, compare, decisions in unseen_collectives(data, siblings=siblings):
+            suite = _unseen_suite(name, NCCL_SOURCE, compare, *decisions, siblings=siblings)
+            yield suite if decisions else _with_width(replace(suite, name=f"{suite.name}, {SERVER_UNKNOWN}", goal=""))
+
+
+def _unseen_suite(
+    name: str, source: str, compare: Callable[[], Compared], *decisions: str, siblings: bool = False
+) -> OperatorSuite:
+    return _with_width(
+        OperatorSuite(
+            name=f"{name} {SIBLING if siblings else UNSEEN}",
+            source=source,
+            decisions=(SIBLING_DECISION if siblings else DECISION, *decisions),
+            compare=lambda: {"test": compare()},
+            goal=UNSEEN_GOAL,
+        )
+    )
+
+
+def _with_width(suite: OperatorSuite) -> OperatorSuite:
+    """The suite with intervals as wide as the errors of the other devices left out."""
+    width = half_width_without(part_of(suite.name), distance_of(suite.name), suite.name)
+    return replace(suite, half_width=width)

@@ -17,7 +17,7 @@ from sightline.cost import families
 from sightline.cost.families import SERVER_UNKNOWN, Distance
 from sightline.loading.clusters import read_device
 from sightline.quantities import significant
-from sightline.validation.operators.suite import Array, OperatorSuite
+from sightline.validation.operators import Array, OperatorSuite
 
 PARTS: Mapping[str, str] = {
     "matmul": "matmul",
@@ -72,31 +72,30 @@ def distance_of(suite: str) -> Distance:
 
 def left_out(suites: Iterable[OperatorSuite]) -> list[LeftOut]:
     """Return what each suite of devices left out predicts."""
-    found = []
-    for suite in suites:
-        compared = suite.compare()["test"]
-        found.append(
-            LeftOut(
-                suite=suite.name,
-                part=part_of(suite.name),
-                device=device_of(suite.name),
-                distance=distance_of(suite.name),
-                predicted=compared.predicted,
-                measured=compared.measured,
-            )
+    compared = ((suite.name, suite.compare()["test"]) for suite in suites)
+    return [
+        LeftOut(
+            suite=name,
+            part=part_of(name),
+            device=device_of(name),
+            distance=distance_of(name),
+            predicted=part.predicted,
+            measured=part.measured,
         )
-    return found
+        for name, part in compared
+    ]
 
 
-def rows(found: Sequence[LeftOut]) -> list[dict[str, Any]]:
+def rows(rows_left_out: Sequence[LeftOut]) -> list[dict[str, Any]]:
     """Return one row for each device and kind of operator: errors, and how many lie within the others' interval."""
-    return [_row(one, _width(_apart(one, found))) for one in found]
-
-
-def _row(one: LeftOut, width: float | None) -> dict[str, Any]:
-    coverage = None if width is None else covered(one.errors, width)
-    named = {"part": one.part, "device": one.device, "distance": one.distance, "suite": one.suite}
-    return {**named, **error_statistics(one.predicted, one.measured), "half_width": width, "coverage": coverage}
+    table = []
+    for left in rows_left_out:
+        width = _width(_apart(left, rows_left_out))
+        coverage = None if width is None else covered(left.errors, width)
+        row = {key: getattr(left, key) for key in ("part", "device", "distance", "suite")}
+        figures = error_statistics(left.predicted, left.measured)
+        table.append({**row, **figures, "half_width": width, "coverage": coverage})
+    return table
 
 
 def summary(table: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -122,37 +121,42 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return round(float(np.mean(known)), 4) if known else None
 
 
-def half_widths(found: Sequence[LeftOut]) -> dict[str, dict[str, Any]]:
+def half_widths(rows_left_out: Sequence[LeftOut]) -> dict[str, dict[str, Any]]:
     """Return what `sightline.cost.families` reads: half-widths by part and distance, and those without a device."""
     table: dict[str, dict[str, Any]] = {}
-    for part in dict.fromkeys(one.part for one in found):
-        for distance in dict.fromkeys(one.distance for one in found if one.part == part):
-            alike = [one for one in found if (one.part, one.distance) == (part, distance)]
-            without = {one.suite: width for one in alike if (width := _width(_apart(one, found))) is not None}
+    for part in dict.fromkeys(left.part for left in rows_left_out):
+        for distance in dict.fromkeys(left.distance for left in rows_left_out if left.part == part):
+            alike = [left for left in rows_left_out if (left.part, left.distance) == (part, distance)]
+            without = {
+                alike_case.suite: width
+                for alike_case in alike
+                if (width := _width(_apart(alike_case, rows_left_out))) is not None
+            }
             table.setdefault(part, {})[distance] = {"half_width": _width(alike), "without": without}
     return table
 
 
-def _apart(one: LeftOut, found: Sequence[LeftOut]) -> list[LeftOut]:
+def _apart(one: LeftOut, rows_left_out: Sequence[LeftOut]) -> list[LeftOut]:
     """The others of the part at the same distance, without those of the device's architecture.
 
     Where there are no such, those at the next smaller distance.
     """
     kin = families.kin(one.device)
-    others = [x for x in found if x.part == one.part and x.device not in kin]
+    others = [x for x in rows_left_out if x.part == one.part and x.device not in kin]
     same = [x for x in others if x.distance == one.distance]
-    return same or [x for x in others if x.distance == "same maker"] or _siblings(one, found)
+    nearer = same or [x for x in others if x.distance == "same maker"]
+    # Of a part that only one architecture was measured in, its other devices.
+    return nearer or [
+        x for x in rows_left_out if (x.part, x.distance) == (one.part, one.distance) and x.device != one.device
+    ]
 
 
-def _siblings(one: LeftOut, found: Sequence[LeftOut]) -> list[LeftOut]:
-    """What is left of a part that only one architecture was measured in: its other devices."""
-    return [x for x in found if x.part == one.part and x.distance == one.distance and x.device != one.device]
-
-
-def _width(found: Sequence[LeftOut]) -> float | None:
+def _width(rows_left_out: Sequence[LeftOut]) -> float | None:
     """The least half-width that holds four in five errors, each device counting the same; None without errors."""
-    if not found:
+    if not rows_left_out:
         return None
-    devices = [one.device for one in found]
-    weights = np.concatenate([np.full(len(x.errors), 1 / len(x.errors) / devices.count(x.device)) for x in found])
-    return significant(width_holding(np.concatenate([one.errors for one in found]), weights), 2)
+    devices = [left.device for left in rows_left_out]
+    weights = np.concatenate(
+        [np.full(len(x.errors), 1 / len(x.errors) / devices.count(x.device)) for x in rows_left_out]
+    )
+    return significant(width_holding(np.concatenate([left.errors for left in rows_left_out]), weights), 2)

@@ -5,7 +5,7 @@ what it lent to others, and what others lend to all (``generic``), is made witho
 ``siblings`` they stay, as where a user's device is another board with silicon that was measured.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -70,12 +70,9 @@ def _relatives(family: str, without: frozenset[str]) -> list[str]:
     """The families that a device names as its relatives, nearest first, then the measured ones that name it."""
     named = [relative for relative in device_of(family).relatives if relative not in without]
     measured = dict.fromkeys(name.split("/")[0] for name in names("calibrations"))
-    naming = [
-        m
-        for m in measured
-        if m not in {PCIE, UNMEASURED, PROCESSOR} | without and not without.isdisjoint(device_of(m).relatives)
-    ]
-    return [*named, *(m for m in naming if m not in named)]
+    others = [name for name in measured if name not in {PCIE, UNMEASURED, PROCESSOR} | without]
+    naming = [name for name in others if not without.isdisjoint(device_of(name).relatives)]
+    return [*named, *(name for name in naming if name not in named)]
 
 
 def attention_without(family: str, part: str, *, siblings: bool = False) -> tuple[str, Mapping[str, Any]]:
@@ -108,18 +105,14 @@ def matmul_without(family: str, kernel: str, *, siblings: bool = False) -> tuple
     names_of = {k: [n for n in _lenders(k) if n not in without] for k in (kernel, *MATMUL_FORMATS[kernel].nearest)}
     others = [lender] if known else next(filter(None, names_of.values()), [n for n in GRID if n not in without])
     chosen = kernel if known else next((k for k, lent in names_of.items() if lent), "16-bit")
-    constants = together(device_of(family), others, chosen, law_without(without))
+    architectures = frozenset(device_of(name).architecture for name in without if name != UNMEASURED)
+    constants = together(device_of(family), others, chosen, _law(architectures))
     return " and ".join(others), constants if chosen == kernel else constants.without_quantization()
-
-
-def law_without(without: Collection[str]) -> SustainedLaw:
-    """The rule of sustained shares, fitted without the architectures of these families."""
-    left_out = frozenset(device_of(name).architecture for name in without if name != UNMEASURED)
-    return _law(left_out)
 
 
 @cache
 def _law(without: frozenset[str]) -> SustainedLaw:
+    """The rule of sustained shares, fitted without some architectures."""
     return SustainedLaw.from_mapping(fit_sustained(manifest("matmul")["sustained"], without))
 
 
@@ -145,21 +138,14 @@ def elementwise_without(
 ) -> tuple[str, Mapping[str, ElementwiseConstants]]:
     """The lender and constants by class of bandwidth-bound kernels."""
     without = apart(family, siblings=siblings)
-    lender = next(
-        (
-            r
-            for r in device_of(family).relatives
-            if r not in without and generation in _stated(r, "elementwise")["kernels"]
-        ),
-        UNMEASURED,
-    )
+    relatives = (name for name in device_of(family).relatives if name not in without)
+    lender = next((name for name in relatives if generation in _stated(name, "elementwise")["kernels"]), UNMEASURED)
     stated = manifest("elementwise")
     mean = stated["scalar_mean"]
     if lender != UNMEASURED or generation != "scalar" or without.isdisjoint(mean):
         return lender, load_elementwise(lender, generation)
-    scalar = scalar_between(
-        {name: dict(entry("calibrations", f"{name}/elementwise")) for name in mean if name not in without}
-    )
+    lent = {name: dict(entry("calibrations", f"{name}/elementwise")) for name in mean if name not in without}
+    scalar = scalar_between(lent)
     unit_bytes = float(bytes_per_cycle(device_of(stated["common"])))
     return UNMEASURED, {kind: ElementwiseConstants(**x, unit_bytes=unit_bytes) for kind, x in scalar.items()}
 
@@ -192,9 +178,9 @@ def collectives_without(family: str, *, siblings: bool = False) -> tuple[str, Ma
 
 def _same_links(family: str) -> frozenset[str]:
     """The families whose devices have links of the same generation, such as all of NVLink 5."""
-    told = manifest("collectives")["families"]
-    own = told[family]["interconnect"].partition("-")[0]
-    return frozenset(name for name, x in told.items() if x["interconnect"].partition("-")[0] == own)
+    families = manifest("collectives")["families"]
+    own = families[family]["interconnect"].partition("-")[0]
+    return frozenset(name for name, x in families.items() if x["interconnect"].partition("-")[0] == own)
 
 
 def has_same_links(family: str) -> bool:
@@ -217,10 +203,10 @@ def server_shares(
     """
     alone = {table.kind: replace(kinds[table.kind], shares={})}
     rows = [np.flatnonzero(table.ranks == ranks) for ranks in np.unique(table.ranks)]
-    told = np.isin(np.arange(len(table)), [own[np.argmax(table.bytes[own])] for own in rows])
-    longest = table.where(told)
+    used = np.isin(np.arange(len(table)), [own[np.argmax(table.bytes[own])] for own in rows])
+    longest = table.where(used)
     shares = predicted(longest, node, alone) / longest.seconds
-    return {int(ranks): float(share) for ranks, share in zip(longest.ranks, shares, strict=True)}, told
+    return {int(ranks): float(share) for ranks, share in zip(longest.ranks, shares, strict=True)}, used
 
 
 def _families(part: str) -> list[str]:
@@ -257,8 +243,8 @@ def _origins(family: str, part: str) -> set[str]:
         tables = manifest(part)["families"].get(family, {}).get("tables", ())
         return {table["relative"] for table in tables if "relative" in table}
     if part == "collectives":  # a long table of one's own leaves nothing of the relative's
-        told = manifest(part)["families"].get(family, {"aiconfigurator": ""})
-        return set() if "aiconfigurator" in told else {told.get("relative", "")}
+        stated = manifest(part)["families"].get(family, {"aiconfigurator": ""})
+        return set() if "aiconfigurator" in stated else {stated.get("relative", "")}
     if not part.endswith("_attention"):
         return set()
     measured = measured_families(part)

@@ -15,9 +15,9 @@ import numpy as np
 from sightline.catalog import entry
 from sightline.simulation.load import Integers, Requests
 from sightline.validation.adapters import launched, row_of_cells
-from sightline.validation.rows import Cells, LeftOutError, Row, case_of, lines_of, scalar
-from sightline.validation.serving.suite import Log, MeasuredRun
-from sightline.validation.suite import digest
+from sightline.validation.cases import digest
+from sightline.validation.serving import Log, MeasuredRun
+from sightline.validation.tables import Cells, LeftOutError, Row, case_of, lines_of, scalar
 
 TABLE = Path("aiconfigurator") / "silicon_sample.csv"
 TOGETHER, APART = "aiconfigurator-aggregated", "aiconfigurator-disaggregated"
@@ -119,7 +119,7 @@ def _lines(table: Path, suite: str) -> Iterator[Line]:
         if cells["mode"] != published["only"]["mode"] or "gap-analysis" in cells["silicon_data_source"]:
             continue
         if digest([cells["id"]]) % ONE_IN == 0:
-            yield cells, row_of_cells(cells, published["csv"], cells.place)
+            yield cells, row_of_cells(cells, published["csv"])
 
 
 def _budget(cells: Cells, row: Row, served: Mapping[str, Any]) -> dict[str, int]:

@@ -1,7 +1,7 @@
 """Runs of real vLLM servers under load: logs of requests, stated figures, saturated servers."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from math import inf
 from pathlib import Path
@@ -11,12 +11,17 @@ import numpy as np
 
 from sightline.quantities import GIB
 from sightline.simulation.load import Floats, Requests
-from sightline.validation.rows import catalog_name, lines_of
-from sightline.validation.serving.suite import RATE, Log, MeasuredRun, answered_per_s, measured_figure
+from sightline.validation.serving import RATE, Log, MeasuredRun, answered_per_s, measured_figure
+from sightline.validation.tables import Line, catalog_name, lines_of
 
 FOLDER = "vllm_serving"
 DEVICES = {"H100-SXM-80GB": "h100-sxm-80gb", "A100-80GB": "a100-sxm-80gb"}
 MODELS = {"llama-2-7b-hf": "llama-2-7b", "llama-2-70b-hf": "llama-2-70b", "codellama-34b-instruct-hf": "codellama-34b"}
+LOGGED = (
+    *("arrival_s", "prompt_tokens", "output_tokens", "prefix_id", "prefix_tokens"),
+    *("first_token_s", "last_token_s", "ok"),
+)
+"""Columns of a log that are read."""
 COLD_REQUESTS = 200
 """Requests that a server needs to have every prompt in its cache: twice as many as there are distinct ones."""
 DECISIONS = (
@@ -51,12 +56,14 @@ def vllm_logs(data: Path) -> Log:
     )
 
 
+def _experiments(folder: Path) -> list[Line]:
+    table = folder / "experiments.csv"
+    return list(lines_of(table)) if table.is_file() else []
+
+
 def rows_of_logs(folder: Path, *regimes: str) -> list[Mapping[str, str]]:
     """Return one row per log of a run in these regimes, in the order of the source."""
-    table = folder / "experiments.csv"
-    if not table.is_file():
-        return []
-    rows = [row for row in lines_of(table) if row["regime"].startswith(regimes)]
+    rows = [row for row in _experiments(folder) if row["regime"].startswith(regimes)]
     by_log = {row["requests_csv"]: row for row in reversed(rows) if row["requests_csv"]}
     return [row for log, row in sorted(by_log.items()) if (folder / log).is_file()]
 
@@ -64,7 +71,8 @@ def rows_of_logs(folder: Path, *regimes: str) -> list[Mapping[str, str]]:
 def run_of(row: Mapping[str, str], folder: Path) -> MeasuredRun:
     """Return the run of a log. Requests that failed have the length that was asked for."""
     log = folder / row["requests_csv"]
-    columns = _columns(list(lines_of(log)))
+    lines = list(lines_of(log))
+    columns: dict[str, Any] = {name: np.array([float(line[name] or "nan") for line in lines]) for name in LOGGED}
     requests = Requests(
         arrival_s=columns["arrival_s"],
         prompt_tokens=columns["prompt_tokens"].astype(np.int64),
@@ -84,12 +92,6 @@ def run_of(row: Mapping[str, str], folder: Path) -> MeasuredRun:
         counted=(np.arange(len(requests)) >= cold) & answered,
         until_s=float(columns["last_token_s"][~answered].min(initial=inf)),
     )
-
-
-def _columns(rows: Sequence[Mapping[str, str]]) -> dict[str, Any]:
-    names = ("arrival_s", "prompt_tokens", "output_tokens", "prefix_id", "prefix_tokens")
-    times = ("first_token_s", "last_token_s", "ok")
-    return {name: np.array([float(row[name] or "nan") for row in rows]) for name in (*names, *times)}
 
 
 def scenario_of(row: Mapping[str, str]) -> dict[str, Any]:
@@ -145,7 +147,10 @@ DECISIONS_ON_FIGURES = (
 
 def vllm_figures(data: Path) -> Log:
     """Return the runs of a data folder."""
-    rows = _rows(data / FOLDER)
+    # One row per run: that of all its stages.
+    whole = [row for row in _experiments(data / FOLDER) if row.get("window") == "full" and row.get("stage") == "all"]
+    rows = [row for row in whole if row["regime"].startswith("sub-saturated") and not row["requests_csv"]]
+    rows = [row for row in rows if row["ttft_mean_ms"]]
     return Log(
         name="serving-vllm-figures",
         source="inference-sim/training and sim-to-real-accuracy-validation, figures of vLLM 0.15.1 (2026)",
@@ -155,18 +160,6 @@ def vllm_figures(data: Path) -> Log:
         devices=[DEVICES[row["hardware"]] for row in rows],
         read=lambda: [_run_of_figures(row) for row in rows],
     )
-
-
-def _rows(folder: Path) -> list[Mapping[str, str]]:
-    """One row per run: that of all its stages."""
-    table = folder / "experiments.csv"
-    if not table.is_file():
-        return []
-    return [row for row in lines_of(table) if _is_whole(row) and not row["requests_csv"] and row["ttft_mean_ms"]]
-
-
-def _is_whole(row: Mapping[str, str]) -> bool:
-    return row["regime"].startswith("sub-saturated") and row.get("window") == "full" and row.get("stage") == "all"
 
 
 def _run_of_figures(row: Mapping[str, str]) -> MeasuredRun:
@@ -242,12 +235,10 @@ def vllm_saturated(data: Path) -> Log:
 
 
 def _saturated_run(row: Mapping[str, str], folder: Path) -> MeasuredRun:
+    """The run of a log; where the client holds requests back, that of clients who send one after each answer."""
     run = run_of(row, folder)
-    return _closed(run) if row["regime"] == CAPPED else run
-
-
-def _closed(run: MeasuredRun) -> MeasuredRun:
-    """The run of clients who send a request whenever they have an answer."""
+    if row["regime"] != CAPPED:
+        return run
     load = {**run.scenario["workload"], "arrival": {"process": "closed", "concurrency": CLIENTS}}
     return replace(
         run,
@@ -299,33 +290,20 @@ def _llmservingsim_run(data: Path) -> MeasuredRun:
         prompt_tokens=columns["input_tokens"].astype(np.int64),
         output_tokens=columns["output_tokens"].astype(np.int64),
     )
-    settings = json.loads((data / SETTINGS).read_text(encoding="utf-8"))
+    (instance,) = json.loads((data / SETTINGS).read_text(encoding="utf-8"))["nodes"][0]["instances"]
+    memory = instance["npu_mem"]
+    lengths = {name: int(getattr(requests, name).mean()) for name in ("prompt_tokens", "output_tokens")}
     return MeasuredRun(
         name="rtx-4090 llama-3.1-8b vllm 0.19",
-        scenario=_scenario(requests),
-        kv_tokens=_kv_tokens(settings),
+        scenario={
+            "model": "llama-3.1-8b",
+            "cluster": {"devices": f"1x {DEVICE}"},
+            "workload": {"task": "serve", "requests": {"count": len(requests), **lengths}},
+            "plan": {"framework": "vllm", "framework_version": "0.19", "max_batched_tokens": 2048},
+        },
+        kv_tokens=int((memory["mem_size"] * GIB * memory["mem_util"] - WEIGHT_BYTES) // TOKEN_BYTES),
         requests=requests,
         first_token_s=columns["first_token_s"],
         last_token_s=columns["last_token_s"],
         counted=np.ones(len(requests), np.bool_),
     )
-
-
-def _kv_tokens(settings: Mapping[str, Any]) -> int:
-    (instance,) = settings["nodes"][0]["instances"]
-    memory = instance["npu_mem"]
-    return int((memory["mem_size"] * GIB * memory["mem_util"] - WEIGHT_BYTES) // TOKEN_BYTES)
-
-
-def _scenario(requests: Requests) -> dict[str, Any]:
-    lengths = {"prompt_tokens": int(requests.prompt_tokens.mean()), "output_tokens": int(requests.output_tokens.mean())}
-    return {
-        "model": "llama-3.1-8b",
-        "cluster": {"devices": f"1x {DEVICE}"},
-        "workload": {"task": "serve", "requests": {"count": len(requests), **lengths}},
-        "plan": {
-            "framework": "vllm",
-            "framework_version": "0.19",
-            "max_batched_tokens": 2048,
-        },
-    }

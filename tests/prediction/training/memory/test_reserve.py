@@ -10,7 +10,7 @@ from sightline.frameworks import PLAIN_ALLOCATION
 from sightline.prediction.training.memory import RESERVED
 from sightline.prediction.training.step_profile import profile_of
 from sightline.profile import Profile, StageMemory
-from sightline.validation.validate import quantity_of
+from sightline.validation.evaluation import quantity_of
 
 TOKENS, WIDTH, LAYERS, RANKS = 4096, 4096, 32, 4
 

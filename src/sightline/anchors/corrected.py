@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from sightline.profile import Profile
     from sightline.scenario import GenerationScenario, OperatorScenario, Scenario, ServingScenario
     from sightline.simulation.capacity import Capacity
+    from sightline.simulation.serve import Rows
     from sightline.simulation.server import Load
-    from sightline.simulation.streamed import Rows
 
 
 def anchored(given: "Anchored | Iterable[Given] | Given", store: str | None = None) -> "Anchored":
@@ -138,8 +138,8 @@ def _known_of(scenario: "ServingScenario", anchor: "Anchored | Iterable[Given] |
     """What anchors teach about a served load; refuses other tasks."""
     task = getattr(getattr(scenario, "workload", None), "task", None)
     if task != "serve":
-        said = f"workload.task is {task}" if task else f"{type(scenario).__name__} is not a scenario"
-        raise InputError(f"{said}; allowed: a scenario with task serve, such as from sightline.load")
+        problem = f"workload.task is {task}" if task else f"{type(scenario).__name__} is not a scenario"
+        raise InputError(f"{problem}; allowed: a scenario with task serve, such as from sightline.load")
     if not anchor:
         return None
     known = anchored(anchor)
@@ -154,16 +154,16 @@ def check_server(known: "Anchored", scenario: "ServingScenario") -> None:
         InputError: There is none.
     """
     known.check(scenario)
-    asked = scenario.plan.engine.name, scenario.cluster.device.name
+    wanted = scenario.plan.engine.name, scenario.cluster.device.name
     measured = {
-        (one.scenario.plan.engine.name, one.scenario.cluster.device.name): one.name
-        for one in known.posterior("generation").timed
+        (step.scenario.plan.engine.name, step.scenario.cluster.device.name): step.name
+        for step in known.posterior("generation").timed
     }
-    if asked not in measured:
+    if wanted not in measured:
         (engine, device), name = next(iter(measured.items()))
         raise InputError(
-            f"anchor '{name}' was measured with {engine} on {device}, but the scenario uses {asked[0]} on "
-            f"{asked[1]}; use an anchor with the same engine and device"
+            f"anchor '{name}' was measured with {engine} on {device}, but the scenario uses {wanted[0]} on "
+            f"{wanted[1]}; use an anchor with the same engine and device"
         )
 
 
@@ -198,11 +198,11 @@ def loads_of(scenarios: Sequence[Any]) -> "list[ServingScenario]":
     """
     from sightline.scenario import ServingScenario
 
-    found = [one for one in scenarios if isinstance(one, ServingScenario)]
-    if len(found) < len(scenarios):
-        others = sorted({one.workload.task for one in scenarios} - {"serve"})
+    loads = [scenario for scenario in scenarios if isinstance(scenario, ServingScenario)]
+    if len(loads) < len(scenarios):
+        others = sorted({scenario.workload.task for scenario in scenarios} - {"serve"})
         raise InputError(f"workload.task is {', '.join(others)}; simulate supports serve (use predict for other tasks)")
-    return found
+    return loads
 
 
 def simulated(
@@ -224,21 +224,23 @@ def simulated(
         intervals: Whether they have intervals, which take further runs.
         stream: Whether no rows of requests are kept.
     """
-    from sightline.anchors import find_capacity, simulate
-
-    answers, found = [], []
+    answers, capacities = [], []
     for load in loads if capacity else progress.over(loads, "simulating"):
         if not capacity:
             streamed = stream or None  # loads that are too long to keep are streamed without being asked
             answers.append(simulate(load, anchor=known or (), intervals=intervals, streamed=streamed))
             continue
-        one = find_capacity(load, anchor=known or (), intervals=intervals, progress=progress)
+        most = find_capacity(load, anchor=known or (), intervals=intervals, progress=progress)
         # The figures are those at the capacity; where no rate meets the objective, those of the load as it is.
-        at = load if one.profile is None else one.profile.scenario
+        at = load if most.profile is None else most.profile.scenario
         answer = simulate(at, anchor=known or (), intervals=intervals)
-        span = {} if one.interval is None else {"capacity_requests_per_s": one.interval}
+        span = {} if most.interval is None else {"capacity_requests_per_s": most.interval}
         answers.append(
-            answer.replace(capacity_requests_per_s=one.rate, curve=one.points(), interval={**answer.interval, **span})
+            answer.replace(
+                capacity_requests_per_s=most.rate,
+                curve=most.points(),
+                interval={**answer.interval, **span},
+            )
         )
-        found.append(one)
-    return answers, found
+        capacities.append(most)
+    return answers, capacities

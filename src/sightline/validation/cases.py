@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from hashlib import sha256
 from statistics import fmean
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +45,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suite:
-    """The measurements of one source, and what had to be decided to read them."""
+    """The measurements of one source, with the decisions made to read them."""
 
     name: str
     kind: Kind = "training"
@@ -85,7 +85,7 @@ def digest(family: Sequence[object], seed: int = SPLIT_SEED) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """A case and what was predicted for it, or why nothing was."""
+    """A case with its prediction, or the reason why there is none."""
 
     case: Case
     predicted: float | None = None
@@ -162,6 +162,12 @@ def result_of(suite: str, quantity: str, split: Split, answers: Sequence[Answer]
     )
 
 
+def results_by_split(suite: str, quantity: str, answers: Sequence[Answer], kind: Kind = "training") -> list[Result]:
+    """Return the statistics of the answers of each split that has any."""
+    by_split = {split: [a for a in answers if a.case.split == split] for split in get_args(Split)}
+    return [result_of(suite, quantity, split, part, kind) for split, part in by_split.items() if part]
+
+
 def results_to_dict(results: Sequence[Result], *, cases: bool = False) -> dict[str, Any]:
     """Return the results under the documented keys, with the cases without an answer by reason.
 
@@ -180,5 +186,5 @@ def results_to_dict(results: Sequence[Result], *, cases: bool = False) -> dict[s
 
 def _answer_to_dict(answer: Answer) -> dict[str, Any]:
     case, predicted = answer.case, answer.predicted
-    said = {"scenario": case.scenario, "measured": case.measured, "predicted": predicted}
-    return {**said, "error": None if predicted is None else answer.error, "reason": answer.reason}
+    figures = {"scenario": case.scenario, "measured": case.measured, "predicted": predicted}
+    return {**figures, "error": None if predicted is None else answer.error, "reason": answer.reason}

@@ -16,7 +16,7 @@ from typing import Any
 
 from sightline.errors import InputError
 from sightline.quantities import show
-from sightline.validation.suite import Case, Split, digest, split_of
+from sightline.validation.cases import Case, Split, digest, split_of
 
 Row = Mapping[str, Any]
 
@@ -239,19 +239,22 @@ def lines_of(path: Path) -> Iterator[Line]:
         raise InputError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
 
 
-def row_of_cells(cells: Cells, spec: Mapping[str, Any], where: str) -> Row:
+def row_of_cells(line: Line, spec: Mapping[str, Any]) -> Row:
     """Return a line of the source's table under our keys; raise `LeftOutError` with why it is none.
 
-    Raise `InputError` naming ``where`` when the table lacks a column.
+    Raise `InputError` naming the line when the table lacks a column.
     """
-    cells = {**cells, **_parts(cells, spec.get("parts", {}), where)}
-    _require_wanted(cells, spec)
-    row = _printed(cells, spec.get("columns", {}), where)
+    cells = Line({**line, **_parts(line, spec.get("parts", {}))}, line.place)
+    for rule in spec.get("leave_out", ()):
+        if _matches(cells, rule["where"]):
+            raise LeftOutError(rule["reason"])
+    texts = {key: cells[column] for key, column in spec.get("columns", {}).items()}
+    row: dict[str, Any] = {key: scalar(text) for key, text in texts.items() if text}
     for key, rule in spec.get("names", {}).items():
         columns = rule["column"] if isinstance(rule["column"], list) else [rule["column"]]
-        row[key] = _name(" ".join(_cell(cells, column, where) for column in columns), rule.get("known", {}))
+        row[key] = _name(" ".join(cells[column] for column in columns), rule.get("known", {}))
     if "counted" in spec:
-        row |= _devices(_cell(cells, spec["counted"]["column"], where), spec["counted"]["known"])
+        row |= _devices(cells[spec["counted"]["column"]], spec["counted"]["known"])
     for column, meanings in spec.get("values", {}).items():
         row |= _meaning(meanings, column, cells.get(column))
     for correction in spec.get("corrections", ()):
@@ -278,33 +281,10 @@ def scalar(text: str) -> int | float | str:
     return text
 
 
-def _require_wanted(cells: Cells, spec: Mapping[str, Any]) -> None:
-    for rule in spec.get("leave_out", ()):
-        if _matches(cells, rule["where"]):
-            raise LeftOutError(rule["reason"])
-
-
-def _parts(cells: Cells, rules: Mapping[str, Any], where: str) -> dict[str, str]:
+def _parts(cells: Line, rules: Mapping[str, Any]) -> dict[str, str]:
     """Return what the patterns find, where they find nothing what the rule says otherwise."""
-    found = {name: re.search(rule["pattern"], _cell(cells, rule["column"], where)) for name, rule in rules.items()}
-    return {name: match[1] if match else str(rules[name].get("otherwise", "")) for name, match in found.items()}
-
-
-def _printed(cells: Cells, columns: Mapping[str, str], where: str) -> dict[str, Any]:
-    texts = {key: _cell(cells, column, where) for key, column in columns.items()}
-    return {key: scalar(text) for key, text in texts.items() if text}
-
-
-def require(cells: Cells, columns: Iterable[str], where: str) -> None:
-    """Raise `InputError` naming ``where`` when the table lacks a column."""
-    for column in columns:
-        if column not in cells:
-            raise InputError(f"{where}: column '{column}' is missing")
-
-
-def _cell(cells: Cells, column: str, where: str) -> str:
-    require(cells, (column,), where)
-    return cells[column]
+    matches = {name: re.search(rule["pattern"], cells[rule["column"]]) for name, rule in rules.items()}
+    return {name: match[1] if match else str(rules[name].get("otherwise", "")) for name, match in matches.items()}
 
 
 def _name(text: str, known: Mapping[str, str]) -> str:
@@ -320,17 +300,17 @@ def _devices(text: str, known: Mapping[str, str]) -> Row:
 
 
 def _meaning(meanings: Mapping[Any, Row], column: str, cell: str | None) -> Row:
-    found = next((row for value, row in meanings.items() if str(value) == cell), meanings.get("otherwise"))
-    if found is None:
+    meaning = next((row for value, row in meanings.items() if str(value) == cell), meanings.get("otherwise"))
+    if meaning is None:
         raise LeftOutError(f"{column} is {cell or 'empty'}")
-    return found
+    return meaning
 
 
 def _matches(cells: Cells, where: Mapping[str, Any]) -> bool:
     def allowed(value: Any) -> list[Any]:
         return value if isinstance(value, list) else [value]
 
-    return all(cells.get(column) in [str(one) for one in allowed(value)] for column, value in where.items())
+    return all(cells.get(column) in [str(wanted) for wanted in allowed(value)] for column, value in where.items())
 
 
 def _calculate(row: dict[str, Any], cells: Cells, spec: Mapping[str, Any]) -> None:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sightline.traces.events import ON_DEVICE, Flags, Integers, Intervals, Kind, Trace, merged
+from sightline.traces.events import ON_DEVICE, Flags, Integers, Intervals, Kind, Trace
 
 _COMPILES = (
     r"dynamo_timed|_dynamo[/.].*(_compile|convert_frame)|CompiledFxGraph|compile_fx|_inductor[/.].*compile|"
@@ -31,14 +31,12 @@ _HOST = (Kind.OPERATOR, Kind.ANNOTATION, Kind.CALL, Kind.FRAME)
 
 
 def _is_host(trace: Trace) -> Flags:
-    found: Flags = np.isin(trace.events.kind, _HOST)
-    return found
+    return np.asarray(np.isin(trace.events.kind, _HOST))
 
 
 def starting(trace: Trace) -> Intervals:
     """Return the instants at which the host compiles, loads kernels or sets libraries up, where the device is idle."""
-    chosen = _sets_up(trace)
-    return merged(trace.events.start[chosen], trace.events.end[chosen])
+    return trace.intervals(_sets_up(trace))
 
 
 def _sets_up(trace: Trace) -> Flags:
@@ -46,8 +44,7 @@ def _sets_up(trace: Trace) -> Flags:
     chosen = trace.matching(_STARTS.search)
     chosen |= trace.matching(_CHEAP.search) & (length > _CHEAP_NS)
     chosen |= trace.matching(_REGION.search) & (length > _REGION_NS)
-    flags: Flags = chosen & _is_host(trace)
-    return flags
+    return np.asarray(chosen & _is_host(trace))
 
 
 def warms_up(trace: Trace, low: int, high: int) -> bool:
@@ -80,8 +77,7 @@ class Steps(NamedTuple):
 
     def holds(self, instants: Integers) -> Flags:
         """Return which instants lie between the first and the last step that count."""
-        flags: Flags = (instants >= self.edges[self.counted[0]]) & (instants < self.edges[self.counted[-1] + 1])
-        return flags
+        return np.asarray((instants >= self.edges[self.counted[0]]) & (instants < self.edges[self.counted[-1] + 1]))
 
 
 def steps_of(trace: Trace) -> Steps:
@@ -144,8 +140,8 @@ def launching_calls(trace: Trace) -> Integers:
         return result
     order = calls[np.argsort(events.correlation[calls], kind="stable")]
     place = np.minimum(np.searchsorted(events.correlation[order], events.correlation[device]), len(order) - 1)
-    found = order[place]
-    result[device] = np.where(events.correlation[found] == events.correlation[device], found, -1)
+    candidates = order[place]
+    result[device] = np.where(events.correlation[candidates] == events.correlation[device], candidates, -1)
     return result
 
 

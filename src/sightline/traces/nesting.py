@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sightline.traces.events import Events, Flags, Integers, Kind, Trace, holding, merged
+from sightline.traces.events import Events, Flags, Integers, Kind, Trace, holding
 from sightline.traces.operator_names import UNMATCHED, Work
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def nested(events: Events, chosen: Flags) -> Nesting:
 
 def innermost(events: Events, nesting: Nesting, threads: Integers, instants: Integers) -> Integers:
     """Return the operator that a thread runs at each instant, as a place in the events; -1 where it runs none."""
-    found = np.full(len(instants), -1)
+    running = np.full(len(instants), -1)
     for thread, (low, high) in nesting.first.items():
         here = np.flatnonzero(threads == thread)
         if not len(here):
@@ -57,18 +57,18 @@ def innermost(events: Events, nesting: Nesting, threads: Integers, instants: Int
         place = np.where(place >= low, place, -1)
         while len(late := np.flatnonzero((place >= 0) & (events.end[nesting.order[place]] < instants[here]))):
             place[late] = nesting.parent[place[late]]
-        found[here] = np.where(place >= 0, nesting.order[place], -1)
-    return found
+        running[here] = np.where(place >= 0, nesting.order[place], -1)
+    return running
 
 
 def nearest(nesting: Nesting, accepted: Flags) -> Integers:
     """Return for each operator the innermost one around it, or itself, that is accepted; -1 where none is."""
-    found = np.where(accepted, np.arange(len(accepted)), -1).tolist()
+    around = np.where(accepted, np.arange(len(accepted)), -1).tolist()
     for place, parent in enumerate(nesting.parent.tolist()):
         # Those around an operator stand before it.
-        if found[place] < 0 <= parent:
-            found[place] = found[parent]
-    return np.array(found, np.int64)
+        if around[place] < 0 <= parent:
+            around[place] = around[parent]
+    return np.array(around, np.int64)
 
 
 def outermost(nesting: Nesting, accepted: Flags) -> Integers:
@@ -157,8 +157,8 @@ def _inside(trace: Trace, frames: Flags, thread: Integers, instants: Integers) -
     """Which instants lie in frames of their own thread."""
     events, result = trace.events, np.zeros(len(instants), bool)
     for number in np.unique(events.thread[frames]):
-        own, here = frames & (events.thread == number), thread == number
-        result[here] = holding(merged(events.start[own], events.end[own]), instants[here]) >= 0
+        here = thread == number
+        result[here] = holding(trace.intervals(frames, number), instants[here]) >= 0
     return result
 
 
@@ -180,8 +180,8 @@ def _forward_of(trace: Trace, nesting: Nesting, operator: Integers) -> Integers:
     wanted = events.sequence[order[np.maximum(top, 0)]]
     # Views that run later carry the number of the next operator, so the last of a number is the one that has it.
     place = np.searchsorted(events.sequence[forward], wanted, side="right") - 1
-    found = forward[np.maximum(place, 0)]
-    return np.where((top >= 0) & (place >= 0) & (events.sequence[found] == wanted), found, -1)
+    candidate = forward[np.maximum(place, 0)]
+    return np.where((top >= 0) & (place >= 0) & (events.sequence[candidate] == wanted), candidate, -1)
 
 
 def placed(work: Work, module: int, phase: str) -> Work:
@@ -217,9 +217,8 @@ def phases_of(trace: Trace, thread: Integers, instants: Integers) -> Integers:
     result = np.zeros(len(instants), np.int64)
     for phase, chosen in ((1, backward), (2, updates)):
         for number in np.unique(events.thread[chosen]):
-            own = chosen & (events.thread == number)
             here = thread == number
-            inside = holding(merged(events.start[own], events.end[own] + 1), instants[here]) >= 0
+            inside = holding(trace.intervals(chosen, number, longer_ns=1), instants[here]) >= 0
             result[np.flatnonzero(here)[inside]] = phase
     return np.where((result == 1) & _recomputed(trace, backward, thread, instants), RECOMPUTE, result)
 
@@ -236,14 +235,13 @@ def phases_on_device(trace: Trace, kernel: Integers) -> Integers:
     result = np.zeros(len(kernel), np.int64)
     for phase, form in ((1, _BACKWARD_RANGE), (2, _OPTIMIZER)):
         named = trace.matching(form.search)
-        around = merged(events.start[ranges & named], events.end[ranges & named])
+        around = trace.intervals(ranges & named)
         result[(holding(around, events.start[kernel]) >= 0) | named[kernel]] = phase
     return result
 
 
 def _backward(trace: Trace) -> Flags:
-    flags: Flags = (trace.events.kind == Kind.OPERATOR) & trace.matching(_BACKWARD.search)
-    return flags
+    return np.asarray((trace.events.kind == Kind.OPERATOR) & trace.matching(_BACKWARD.search))
 
 
 def _recomputed(trace: Trace, backward: Flags, thread: Integers, instants: Integers) -> Flags:
@@ -258,8 +256,7 @@ def _recomputed(trace: Trace, backward: Flags, thread: Integers, instants: Integ
     frames = (events.kind == Kind.FRAME) & trace.matching(_CHECKPOINT_FRAME.search)
     again = recorded | nodes | frames
     place = innermost(events, nested(events, backward | again), thread, instants)
-    flags: Flags = (place >= 0) & again[place]
-    return flags
+    return np.asarray((place >= 0) & again[place])
 
 
 CORE = "attention core"
@@ -280,15 +277,15 @@ def attention_core(keys: "list[Key]", key: Integers, instants: Integers, batches
         instants: When each kernel was launched.
         batches: How many matrices each multiplies; -1 unknown.
     """
-    if not any(one.work.operator == "softmax" for one in keys):
+    if not any(each.work.operator == "softmax" for each in keys):
         return keys
-    is_fused = {one.phase for one in keys if one.work.operator == "flash attention"}
+    is_fused = {each.phase for each in keys if each.work.operator == "flash attention"}
     phases = {
         phase
-        for phase in {one.phase for one in keys} - is_fused
-        if _is_eager([_kind(one) if one.phase == phase else 0 for one in keys], key, instants, batches)
+        for phase in {each.phase for each in keys} - is_fused
+        if _is_eager([_kind(each) if each.phase == phase else 0 for each in keys], key, instants, batches)
     }
-    return [_renamed(one) if one.phase in phases else one for one in keys]
+    return [_renamed(each) if each.phase in phases else each for each in keys]
 
 
 def _kind(key: "Key") -> int:

@@ -1,4 +1,4 @@
-"""Predicted against published and measured results."""
+"""Compares predictions with published and measured results."""
 
 import json
 from collections import Counter
@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from statistics import fmean
@@ -24,10 +23,10 @@ from sightline.profile.results import flatten
 from sightline.progress import SILENT, Cancelled, Progress, watched
 from sightline.scenario import GenerationScenario, Scenario
 from sightline.validation.adapters import LINES, READERS
-from sightline.validation.operators.suite import OperatorSuite, results_of
-from sightline.validation.rows import LeftOutError, Row, case_of, lines_of, row_of_cells
+from sightline.validation.cases import Answer, Case, Kind, Result, Suite, publisher, result_of, results_by_split
+from sightline.validation.operators import OperatorSuite, results_of
 from sightline.validation.serving import ServingSuite, serving_results, serving_suites
-from sightline.validation.suite import Answer, Case, Kind, Result, Split, Suite, publisher, result_of
+from sightline.validation.tables import LeftOutError, Row, case_of, lines_of, row_of_cells
 
 KINDS: Mapping[str, Kind] = {"pretrain": "training", "finetune": "training", "generate": "generation"}
 
@@ -43,9 +42,9 @@ def suites(
     if folder is not None and not folder.is_dir():
         raise InputError(f"the data folder '{folder}' is not a folder")
     wanted = [name for name in names("published") if (chosen is None or name in chosen) and is_locked(name) == locked]
-    found = [_suite(name, folder) for name in wanted]
+    read = [_suite(name, folder) for name in wanted]
     kinds = get_args(Kind)
-    return tuple(sorted((suite for suite in found if suite.cases), key=lambda suite: kinds.index(suite.kind)))
+    return tuple(sorted((suite for suite in read if suite.cases), key=lambda suite: kinds.index(suite.kind)))
 
 
 def is_locked(name: str) -> bool:
@@ -56,7 +55,8 @@ def is_locked(name: str) -> bool:
 def _suite(name: str, folder: Path | None) -> Suite:
     """Return the suite from the catalog's rows, or from the data folder's table when more of its rows are usable."""
     stated = entry("published", name)
-    cases, left_out = _cases(_restated(stated), stated)
+    restated = (dict(zip(stated["columns"], values, strict=True)) for values in stated.get("rows", ()))
+    cases, left_out = _cases(restated, stated)
     if folder is not None and "csv" in stated:
         read, not_read = _cases(_from_folder(stated["csv"], folder), stated)
         if len(read) > len(cases):
@@ -91,15 +91,10 @@ def _cases(rows: Iterable[Row | LeftOutError], suite: Mapping[str, Any]) -> tupl
 
 def _averaged(cases: Iterable[Case]) -> list[Case]:
     """Return one case for all that ask the same question, with the mean of what was measured."""
-    asked: dict[str, list[Case]] = {}
+    by_question: dict[str, list[Case]] = {}
     for case in cases:
-        asked.setdefault(json.dumps([case.scenario, case.stage], sort_keys=True), []).append(case)
-    return [replace(same[0], measured=fmean(case.measured for case in same)) for same in asked.values()]
-
-
-def _restated(suite: Mapping[str, Any]) -> Iterator[Row]:
-    for values in suite.get("rows", ()):
-        yield dict(zip(suite["columns"], values, strict=True))
+        by_question.setdefault(json.dumps([case.scenario, case.stage], sort_keys=True), []).append(case)
+    return [replace(same[0], measured=fmean(case.measured for case in same)) for same in by_question.values()]
 
 
 def _from_folder(spec: Mapping[str, Any], folder: Path) -> Iterator[Row | LeftOutError]:
@@ -108,7 +103,7 @@ def _from_folder(spec: Mapping[str, Any], folder: Path) -> Iterator[Row | LeftOu
         for line in lines_of(path):
             for cells in LINES[spec["lines"]](line) if "lines" in spec else (line,):
                 try:
-                    yield read(cells, spec, line.place)
+                    yield read(cells, spec)
                 except LeftOutError as reason:
                     yield reason
                 except (ValueError, ArithmeticError) as error:
@@ -191,12 +186,12 @@ def choose(
     _require_unlocked(names, locked=locked)
     known = [*published, *(s.name for s in tables)]
     wanted = _matching([names] if isinstance(names, str) else names, known, _unread(data, tables))
-    found = suites(data, [name for name in wanted if name in published], locked=locked)
-    missing = [name for name in wanted if name in published and name not in {suite.name for suite in found}]
-    if missing and not found:
+    chosen = suites(data, [name for name in wanted if name in published], locked=locked)
+    missing = [name for name in wanted if name in published and name not in {suite.name for suite in chosen}]
+    if missing and not chosen:
         where = f"--data '{data}' lacks its table" if data else WITHOUT_DATA
         raise InputError([f"the suite '{name}' is not in the catalog: {where}" for name in missing])
-    return (*found, *(suite for suite in tables if suite.name in wanted))
+    return (*chosen, *(suite for suite in tables if suite.name in wanted))
 
 
 def _require_unlocked(names: str | Sequence[str], *, locked: bool) -> None:
@@ -315,7 +310,7 @@ def _generation_at_site(suite: Suite) -> Predict:
 def _operator_suites(data: Path | str | None) -> Sequence[OperatorSuite]:
     if data is None:
         return ()
-    from sightline.validation.operators import operator_suites
+    from sightline.validation.operators.families import operator_suites
 
     return operator_suites(data)
 
@@ -357,10 +352,9 @@ def _results(suite: Suite, predict: Predict, progress: Progress) -> list[Result]
     answers = []
     for case in suite.cases:
         progress.check()
-        answers.append(_answer(case, suite.quantity, partial(_profile, predict=predict)))
+        answers.append(_answer(case, suite.quantity, lambda scenario: predict(read_scenario(scenario, Path()))))
         progress.advance()
-    by_split = {split: [a for a in answers if a.case.split == split] for split in get_args(Split)}
-    return [result_of(suite.name, suite.quantity, split, part, suite.kind) for split, part in by_split.items() if part]
+    return results_by_split(suite.name, suite.quantity, answers, suite.kind)
 
 
 A_BOUND = "no framework of the catalog offers the plan: the answer is a bound, and no prediction"
@@ -384,10 +378,6 @@ def _answer(case: Case, quantity: str, profile_of: Callable[[Mapping[str, Any]],
     highs = [value if high is None else float(high) for _, high in known]
     interval = (min(float(low) for low, _ in known), max(highs)) if known else None
     return Answer(case=case, predicted=value, interval=interval)
-
-
-def _profile(scenario: Mapping[str, Any], predict: Predict) -> Any:
-    return predict(read_scenario(scenario, Path()))
 
 
 def predict_any(scenario: Any) -> Profile:
