@@ -181,7 +181,9 @@ def _load_of_document(document: Mapping[str, Any]) -> Anchor:
         key: np.array(column, np.float64 if key.endswith("_s") else np.int64)
         for key, column in document["requests"].items()
     }
-    times = {key: np.array([np.nan if s is None else s for s in document["times"][key]]) for key in TOKEN_TIMES}
+    times: dict[str, Any] = {
+        key: np.array([np.nan if s is None else s for s in document["times"][key]]) for key in TOKEN_TIMES
+    }
     stated = {key: document[key] for key in ("name", "means", "kv_tokens")}
     return anchor_of_load(ServedLoad(**stated, **times, scenario=scenario, requests=Requests(**columns)))
 

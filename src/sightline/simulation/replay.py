@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -49,9 +50,13 @@ def compared_statistics(measured: Outcome, simulated: Outcome) -> list[dict[str,
     return rows
 
 
+def _percentile(share: float, seconds: Floats) -> float:
+    return of_values(np.sort(seconds), share)
+
+
 STATISTICS: Mapping[str, Callable[[Floats], float]] = {
     "mean": lambda seconds: float(seconds.mean()),
-    **{name: lambda seconds, share=share: of_values(np.sort(seconds), share) for name, share in PERCENTILES.items()},
+    **{name: partial(_percentile, share) for name, share in PERCENTILES.items()},
 }
 
 
@@ -74,7 +79,7 @@ def outcome_of(records: Records) -> Outcome:
         output_tokens=np.array([_answered(row) for row in rows], np.int64),
         **{name: _column(rows, name) for name in KEPT},
     )
-    nothing = np.zeros(len(rows), np.int64)
+    nothing: Any = np.zeros(len(rows), np.int64)
     return Outcome(
         requests=requests,
         scheduled_s=np.full(len(rows), np.nan),
