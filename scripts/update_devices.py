@@ -166,21 +166,21 @@ def draw_residuals(family: str, measured: Measured, data: Path) -> None:
     """Draw what the shipped constants predict over what was measured."""
     from sightline.calibration.from_tables import read_tables
     from sightline.calibration.parts import PARTS
-    from sightline.charts.accuracy import Panel, residual_chart
+    from sightline.charts.accuracy import KernelFit, residual_chart
     from sightline.charts.rendering import draw
 
-    panels: dict[str, list[Panel]] = {}
+    panels: dict[str, list[KernelFit]] = {}
     for file, only in measured.files:
         found = read_tables([data / file], measured.device, only=only)
         for part, rows in found.rows.items():
             for p in PARTS[part].points(rows, found.cluster):
                 title = ", ".join(dict.fromkeys((part, p.kernel))).replace("_", " ")
                 panels.setdefault(title, []).append(
-                    Panel(title=title, size=p.size, unit=p.unit, ratio=p.predicted / p.measured)
+                    KernelFit(title=title, size=p.size, unit=p.unit, ratio=p.predicted / p.measured)
                 )
     drawn = residual_chart(
         f"{family}: predicted over measured time",
-        [Panel.joined(same) for same in panels.values()],
+        [KernelFit.joined(same) for same in panels.values()],
         most_points=MOST_POINTS // len(panels),
     )
     path = DOCS / "images" / f"{family}.svg"

@@ -113,14 +113,14 @@ ANSWERS: Final[Mapping[str, Answer]] = {
         "sightline.answers.comparison:comparison_outline",
         "sightline.explanation.comparison:comparison_to_dict",
         "sightline.render.csv:comparison_to_csv",
-        "sightline.charts.comparison_bars:comparison_bars",
+        "sightline.charts.explanation_bars:comparison_bars",
     ),
     "explanation": Answer(
         "sightline.explanation.answer:Explanation",
         "sightline.answers.analyses:explained_outline",
         "sightline.explanation.answer:Explanation.to_dict",
         "sightline.render.csv:explained_to_csv",
-        "sightline.charts.explained_bars:explained_chart",
+        "sightline.charts.explanation_bars:explained_chart",
     ),
     "sensitivities": Answer(
         "sightline.prediction.sensitivity:Sensitivity",

@@ -3,7 +3,7 @@
 import pytest
 
 from sightline.answers import comparison as words
-from sightline.charts.comparison_bars import comparison_bars
+from sightline.charts.explanation_bars import comparison_bars
 from sightline.explanation.comparison import compare_sides
 from sightline.explanation.reading import side_of_profile
 from sightline.render.csv import comparison_to_csv

@@ -6,7 +6,7 @@ import pytest
 from rendered import text
 
 from sightline.answers.analyses import MOST_MODULES, explained_outline, modules
-from sightline.charts.explained_bars import COLORS, explained_chart
+from sightline.charts.explanation_bars import COLORS, explained_chart
 from sightline.charts.index import charts_of
 from sightline.charts.rendering import data_of
 from sightline.explanation.answer import Advice, Explanation, Limit

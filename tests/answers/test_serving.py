@@ -118,8 +118,8 @@ def test_replicas_that_come_and_go_are_told_and_drawn():
     assert said in page([found])
     drawn = serving_chart([found])
     panel = drawn["vconcat"][0]["vconcat"][-1]
-    assert panel["encoding"]["y"]["title"] == "replicas"
-    assert {row["value"] for row in values_of(drawn, panel)} >= {1.0, 2.0}
+    assert panel["layer"][0]["encoding"]["y"]["title"] == "replicas"
+    assert {row["replicas"] for row in values_of(drawn, panel["layer"][0])} >= {1.0, 2.0}
 
 
 @pytest.mark.parametrize("process", ["poisson", "closed"])
@@ -243,12 +243,9 @@ def test_a_report_has_no_card_without_a_value_and_no_line_through_a_text() -> No
         drawn = single_chart(profile, room=room)
         whole, memory = drawn["vconcat"][0], drawn["vconcat"][-1]
         assert whole["layer"][0]["encoding"]["x"]["title"].endswith("per request")
-        panel, rule, _ = memory["layer"]
-        bars, texts = panel["layer"]
-        ((line,), begins) = (
-            [row["usable"] for row in values_of(drawn, rule)],
-            [row["end"] for row in values_of(drawn, texts)],
-        )
+        bars, texts, rule, *_ = memory["layer"]
+        (line,) = [row["usable_bytes_drawn"] for row in values_of(drawn, rule)]
+        begins = [row["end_bytes_drawn"] for row in values_of(drawn, texts)]
         pixel = bars["encoding"]["x"]["scale"]["domain"][1] / room.panel
         assert not [begin for begin in begins if begin < line < begin + room.text * pixel]
 
@@ -300,9 +297,9 @@ def test_measured_rates_are_points_and_simulated_ones_a_line_with_its_interval()
     first, *others = drawn["hconcat"]
     assert [len(panel["layer"]) for panel in (first, *others)] == [3, 2, 2]
     band, line, points = (values_of(drawn, layer) for layer in first["layer"])
-    assert [(row["low"], row["high"]) for row in band] == [(30.0, 60.0)] * 3
-    assert [row["time"] for row in line] == [50.0] * 3
-    assert [(row["time"], row["anchor"]) for row in points] == [(40.0, False), (40.0, True), (40.0, False)]
+    assert [(row["low_s_drawn"], row["high_s_drawn"]) for row in band] == [(30.0, 60.0)] * 3
+    assert [row["time_s_drawn"] for row in line] == [50.0] * 3
+    assert [(row["time_s_drawn"], row["anchor"]) for row in points] == [(40.0, False), (40.0, True), (40.0, False)]
     assert "hollow" in drawn["title"]["subtitle"][-1]
 
 

@@ -132,7 +132,7 @@ def test_axes_of_numbers_have_enough_ticks(answer, name, room):
 
 @pytest.mark.parametrize(("answer", "name"), SEEN)
 def test_texts_stand_out_on_light_and_on_dark_screens(answer, name):
-    in_the_dark = rendering.in_the_dark()
+    in_the_dark = rendering.IN_THE_DARK
     on_marks = ("#fefefe", "#111111")
     for text in picture(answer, name).iter("{http://www.w3.org/2000/svg}text"):
         color = text.get("fill")
@@ -183,7 +183,7 @@ def test_predictions_say_what_they_rest_on(answer, name):
 def test_numbers_are_csv_too():
     rows = list(csv.DictReader(io.StringIO(csv_of(spec_of("devices", "scaling")))))
     assert {row["devices"] for row in rows} == {"8", "16", "32", "64"}
-    assert all(float(row["rate"]) > 0 for row in rows if row.get("rate"))
+    assert all(float(row["tokens_per_s"]) > 0 for row in rows if row.get("tokens_per_s"))
 
 
 def test_roofline_keeps_operators_below_what_the_device_can():

@@ -10,8 +10,7 @@ import pytest
 from chart_answers import ANSWERS, GENERATION, LOAD, training
 
 import sightline as sl
-from sightline.charts import index, rendering
-from sightline.charts.drawing import in_si, of
+from sightline.charts import index
 from sightline.render.csv import csv_of
 
 OF_MARKS = {"x", "y", "x2", "y2", "start", "end", "low", "high", "value", "t", "time", "top", "bottom", "at", "alone"}
@@ -161,17 +160,10 @@ def test_names_of_any_kind_are_read_back_by_csv_and_by_polars():
     assert whole == pytest.approx(float(profile.step_time_s))
 
 
-def test_columns_are_kept_in_si_units_and_scaled_where_they_are_drawn():
-    chart = of([{"row": "a", "end": 20.0}, {"row": "b", "end": None}], in_si("s", 1e-3, "end", "other"))
-    spec = chart.mark_bar().encode(x="end:Q", y="row:N").to_dict()
-    assert rendering.data_of(spec) == [{"row": "a", "end_s": pytest.approx(0.02)}]
-    assert spec["transform"] == [{"calculate": "datum['end_s'] / 0.001", "as": "end"}]
-
-
 @pytest.mark.parametrize("answer", ANSWERS)
 def test_layout_is_no_number(answer):
     for name, rows in tables_of(answer).items():
-        assert not {"middle_s", "text_at_s"} & {column for row in rows for column in row}, name
+        assert not {"middle_s", "text_at"} & {column for row in rows for column in row}, name
 
 
 def test_cases_of_a_validation_have_their_figures_as_in_json():

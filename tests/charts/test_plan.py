@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sightline.charts import drawing, rendering, stacks
-from sightline.charts.axes import axis, decade_ticks
 from sightline.charts.curves import Scale, rows_of
+from sightline.charts.figure import axis, decade_ticks, quantity
 from sightline.charts.plan_chart import Point, box_of, interval_of, overlap, placed, plan_chart
 from sightline.render.document import chart_page
 
@@ -88,12 +88,12 @@ def test_the_interval_of_a_rate_is_that_of_its_time_turned_round():
 
 def test_overlapped_communication_ends_where_the_exposed_begins():
     profile = plan_answers.predicted(1)
-    strip = stacks.overlapped(profile, 1.0, "row")
+    strip = stacks.overlapped(profile, "row")
     before = sum(profile.phases[key] for key in ("forward", "backward", "recompute", "optimizer"))
     hidden = sum(r.time_s - r.exposed_s for r in profile.rows if r.phase == "communication_exposed")
     assert hidden > 0
-    assert strip["end"] == pytest.approx(before)
-    assert strip["end"] - strip["start"] == pytest.approx(hidden)
+    assert strip["end_s"] == pytest.approx(before)
+    assert strip["end_s"] - strip["start_s"] == pytest.approx(hidden)
 
 
 NUMBERS = st.floats(0.01, 1e6)
@@ -102,7 +102,7 @@ NUMBERS = st.floats(0.01, 1e6)
 @given(st.lists(st.tuples(NUMBERS, NUMBERS, st.text("0123456789", min_size=1, max_size=12)), min_size=1, max_size=30))
 def test_labels_of_a_front_overlap_neither_each_other_nor_a_point(drawn_points):
     points = [Point(x=x, y=y, label=label) for x, y, label in drawn_points]
-    x, y = (axis("step_time_s", "time", [getattr(p, name) for p in points]) for name in "xy")
+    x, y = (axis(quantity("step_time_s"), [getattr(p, name) for p in points]) for name in "xy")
     wide = 400.0
     boxes = [
         box_of(p.label, x.place(p.x) * wide, (1 - y.place(p.y)) * 280, right, down)
@@ -112,9 +112,12 @@ def test_labels_of_a_front_overlap_neither_each_other_nor_a_point(drawn_points):
     assert all(box[0] >= 0 and box[2] <= wide for box in boxes)
 
 
-@given(st.lists(st.floats(1e-3, 1e9), min_size=1, max_size=8), st.sampled_from(["step_time_s", "cost_usd", "energy_j"]))
+@given(
+    st.lists(st.floats(1e-3, 1e9), min_size=1, max_size=8),
+    st.sampled_from(["step_time_s", "cost_usd", "energy_j_per_million_tokens"]),
+)
 def test_every_value_lies_on_its_axis(values, key):
-    found = axis(key, "some", values)
+    found = axis(quantity(key), values)
     assert all(0 <= found.place(value) <= 1 for value in values)
 
 
@@ -130,7 +133,7 @@ def test_efficiency_is_the_share_of_linear_scaling_from_the_fewest_devices():
     rows = rows_of(
         [Scale(line="a", devices=n, tokens_per_s=rate) for n, rate in ((8, 100.0), (32, 360.0), (16, 195.0))]
     )
-    assert [row["share"] for row in rows] == pytest.approx([1.0, 0.9, 0.975])
+    assert [row["share_of_linear"] for row in rows] == pytest.approx([1.0, 0.9, 0.975])
 
 
 @pytest.mark.parametrize("path", ["a.svg", "a.html"])
@@ -147,6 +150,6 @@ def test_a_page_holds_the_narrow_form_too():
 
 
 def test_energy_per_token_has_an_axis_in_watt_hours():
-    shown = axis("energy_j_per_million_tokens", "energy per million tokens", [3.6e5, 7.2e5])
+    shown = axis(quantity("energy_j_per_million_tokens"), [3.6e5, 7.2e5])
     assert "(Wh)" in shown.title
     assert shown.divisor == 3600.0

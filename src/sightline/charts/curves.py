@@ -1,31 +1,40 @@
-"""Scaling: throughput and its efficiency against the number of devices, a line per kind of device."""
+"""Curves over a number that is varied: devices, the batch, or the load of a server."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import altair as alt
-
 from sightline.answers import labels, summary, units
-from sightline.charts import drawing
-from sightline.charts.accuracy import MEASURED, PREDICTED
-from sightline.charts.axes import decade_ticks
-from sightline.charts.drawing import SCREEN, Room
+from sightline.charts import figure
+from sightline.charts.drawing import FAINT, LINES, PAIR, SCREEN, Room, basis
 from sightline.profile import GENERATION, Profile
 
 if TYPE_CHECKING:
     from sightline.scenario import ServingScenario
 
-_SCALING_HEIGHT = 240
-_SCALING_UNITS = {
-    "rate": ("tokens_per_s", 1.0),
-    "low": ("tokens_per_s.low", 1.0),
-    "high": ("tokens_per_s.high", 1.0),
-    "linear": ("linear_tokens_per_s", 1.0),
-    "share": ("share_of_linear", 1.0),
-}
 LEAST_POINTS = 3
-"""Numbers of devices from which there is a curve."""
+"""Different values from which there is a curve."""
+_MOST_LINES = 10
+_FROM_DEVICES = ("plan.data_parallel", "plan.replicas", "workload.global_batch", "plan.zero_stage_groups")
+"""What follows from the number of devices."""
+_CIRCLES = {"symbolType": "circle", "symbolOpacity": 1}
+STROKES = {"symbolType": "stroke"}
+TIMES = {"ttft_s": "Time to first token", "tpot_s": "Time per output token", "latency_s": "Latency"}
+_SHOWN = {"p50": "50 % of requests", "p90": "90 %", "p99": "99 %"}
+
+
+def _ends(profile: Profile, key: str) -> dict[str, float]:
+    """Return the ends of the 80 % interval of a figure; that figure where they are not known."""
+    low, high = profile.interval.get(key) or (None, None)
+    if low is None or high is None:
+        low = high = profile.figure(key)
+    return {f"{key}.low": float(low), f"{key}.high": float(high)}
+
+
+def _powers_of_two(title: str, counts: Sequence[int], padding: int) -> figure.Axis:
+    """An axis of counts, of which at most eight are marked."""
+    ticks = {"values": counts[:: -(-len(counts) // 8)], "grid": False, "format": ",d", "labelOverlap": True}
+    return figure.Axis(title=title, scale={"type": "log", "base": 2, "nice": False, "padding": padding}, ticks=ticks)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,14 +56,13 @@ def scaling_chart(profiles: Sequence[Profile], room: Room = SCREEN) -> dict[str,
     counts = [len({point.devices for point in points if point.line == line}) for line in {p.line for p in points}]
     if not points or min(counts) < LEAST_POINTS or sum(counts) != len(points):
         return None
-    has = "thin line" if any(point.interval for point in points) else ""
     lines = [
         "Dashed: linear scaling from the smallest device count.",
-        *([] if all(point.fits for point in points) else ["Hollow points do not fit in memory."]),
-        drawing.basis([profile.evidence for profile in profiles], has),
+        "" if all(point.fits for point in points) else "Hollow points do not fit in memory.",
+        basis([profile.evidence for profile in profiles], "thin line" if any(p.interval for p in points) else ""),
     ]
     title = labels.title_of_sweep([profile.scenario for profile in profiles], ["number of devices"])
-    return drawing.configure(scaling_panels(points, room), title, lines, room)
+    return figure.specification(scaling_panels(points, room), title, lines, room)
 
 
 def _scales(profiles: Sequence[Profile]) -> Iterator[Scale]:
@@ -64,14 +72,14 @@ def _scales(profiles: Sequence[Profile]) -> Iterator[Scale]:
     varied = labels.differing([profile.scenario for profile in profiles])
     for profile, keys in zip(profiles, varied, strict=True):
         rate = profile.task.rates[0]
-        others = {k.rpartition(".")[2]: v for k, v in keys.items() if k.startswith(_TELLING) and k not in _FOLLOWING}
+        telling = [k for k in keys if k.startswith(("plan.", "workload.", "model.name")) and k not in _FROM_DEVICES]
+        others = {k.rpartition(".")[2]: keys[k] for k in telling}
         cluster = profile.scenario.cluster
         named = [cluster.device.name, *(f"{name} {value}" for name, value in others.items() if value is not None)]
         if len({p.scenario.cluster.device.name for p in profiles}) == 1 and others:
             named = named[1:]
         low, high = profile.interval.get(rate) or (None, None)
-        value = profile.figure(rate)
-        if value:
+        if value := profile.figure(rate):
             yield Scale(
                 line=", ".join(named),
                 devices=int(cluster.devices),
@@ -82,47 +90,22 @@ def _scales(profiles: Sequence[Profile]) -> Iterator[Scale]:
             )
 
 
-_TELLING = ("plan.", "workload.", "model.name")
-_FOLLOWING = ("plan.data_parallel", "plan.replicas", "workload.global_batch", "plan.zero_stage_groups")
-"""What follows from the number of devices."""
-
-
-def scaling_panels(points: Sequence[Scale], room: Room = SCREEN) -> Any:
-    """Return two panels: tokens per second with what linear scaling would give, and the share of it that is reached."""
-    names = list(dict.fromkeys(point.line for point in points))
-    legend = alt.Legend(title=None, orient="bottom", symbolType="circle", symbolOpacity=1) if len(names) > 1 else None
-    color = alt.Color("line:N", scale=drawing.palette(dict(zip(names, drawing.LINES, strict=False))), legend=legend)
-    width = room.panel * 0.55 if room.side_by_side else room.plot(room.panel * 2)
-    counts = sorted({point.devices for point in points})
-    axis = alt.Axis(values=_marked(counts), grid=False, format=",d", labelOverlap=True)
-    x = alt.X("devices:Q", title="devices", scale=alt.Scale(type="log", base=2, nice=False, padding=14), axis=axis)
-    panels = _throughput(points, x, color), _efficiency(points, x, color, room)
-    sized = [panel.properties(width=width, height=_SCALING_HEIGHT) for panel in panels]
-    return drawing.beside(*sized, room=room)
-
-
-def _marked(counts: Sequence[int]) -> list[int]:
-    """The counts that are marked on the axis, so many that they do not overlap."""
-    every = -(-len(counts) // 8)
-    return list(counts[::every])
-
-
 def rows_of(points: Sequence[Scale]) -> list[dict[str, Any]]:
     """Return each point with what linear scaling from its line's fewest devices gives, and its share of that."""
     rows = []
     for point in points:
         first = min((p for p in points if p.line == point.line), key=lambda p: p.devices)
-        linear = first.tokens_per_s * point.devices / first.devices
+        linear_rate = first.tokens_per_s * point.devices / first.devices
         low, high = point.interval or (point.tokens_per_s, point.tokens_per_s)
         rows.append(
             {
                 "line": point.line,
                 "devices": point.devices,
-                "rate": point.tokens_per_s,
-                "low": low,
-                "high": high,
-                "linear": linear,
-                "share": point.tokens_per_s / linear,
+                "tokens_per_s": point.tokens_per_s,
+                "tokens_per_s.low": low,
+                "tokens_per_s.high": high,
+                "linear_tokens_per_s": linear_rate,
+                "share_of_linear": point.tokens_per_s / linear_rate,
                 "plan": point.label,
                 "fits": point.fits,
             }
@@ -130,283 +113,196 @@ def rows_of(points: Sequence[Scale]) -> list[dict[str, Any]]:
     return rows
 
 
-def _throughput(points: Sequence[Scale], x: Any, color: Any) -> Any:
+def scaling_panels(points: Sequence[Scale], room: Room = SCREEN) -> figure.Group:
+    """Return two panels: tokens per second with what linear scaling would give, and the share of it that is reached."""
     rows = rows_of(points)
-    low, high = min(row["low"] for row in rows) / 1.15, max(max(row["high"], row["linear"]) for row in rows) * 1.15
-    axis = alt.Axis(values=decade_ticks(low, high), format="~s", labelOverlap=True)
-    y = alt.Y("rate:Q", title="tokens/s", scale=drawing.logarithmic(low, high), axis=axis)
-    source = drawing.of(rows, _SCALING_UNITS)
-    linear = source.mark_line(strokeDash=[4, 4], strokeWidth=1, color=drawing.FAINT)
-    spans = source.mark_rule(strokeWidth=1.2, opacity=0.6).encode(
-        x=x, y=alt.Y("low:Q", scale=drawing.logarithmic(low, high)), y2=alt.Y2("high:Q"), color=color
-    )
-    drawn = [linear.encode(x=x, y=alt.Y("linear:Q"), detail=alt.Detail("line:N")), spans, *_curve(source, x, y, color)]
-    return alt.layer(*drawn).properties(title=drawing.heading("Throughput", frame="bounds"))
-
-
-def _efficiency(points: Sequence[Scale], x: Any, color: Any, room: Room) -> Any:
-    rows = rows_of(points)
-    least = min(0.8, 0.95 * min(row["share"] for row in rows))
-    most = max(1.0, *(row["share"] for row in rows)) * 1.02
-    scale = alt.Scale(domain=[least, most], nice=False)
-    y = alt.Y(
-        "share:Q", title="share of linear scaling (%)", scale=scale, axis=alt.Axis(format="~%", tickCount=room.ticks)
-    )
-    one = drawing.of([{"share": 1}]).mark_rule(strokeDash=[4, 4], color=drawing.FAINT).encode(y=y)
-    drawn = alt.layer(one, *_curve(drawing.of(rows, _SCALING_UNITS), x, y, color))
-    return drawn.properties(title=drawing.heading("Efficiency", frame="bounds"))
-
-
-def _curve(source: Any, x: Any, y: Any, color: Any) -> list[Any]:
-    tooltip = [
-        "line:N",
-        "devices:Q",
-        alt.Tooltip("rate:Q", format=",.3~s"),
-        alt.Tooltip("share:Q", format=".1%"),
-        "plan:N",
+    color = figure.colored("line", [point.line for point in points], _CIRCLES)
+    x = _powers_of_two("devices", sorted({point.devices for point in points}), 14)
+    tooltip = ["line", ("devices", ",d"), ("tokens_per_s", ",.3~s"), ("share_of_linear", ".1%"), "plan"]
+    looks: dict[str, Any] = {"x": "devices", "filled": "datum.fits", "tooltip": tooltip}
+    ends = [row[key] for row in rows for key in ("tokens_per_s.low", "tokens_per_s.high", "linear_tokens_per_s")]
+    spans = {"y": "tokens_per_s.low", "y2": "tokens_per_s.high", "color": color, "strokeWidth": 1.2, "opacity": 0.6}
+    dashed = {"strokeDash": [4, 4], "color": FAINT}
+    throughput = [
+        figure.mark("line", rows, x="devices", y="linear_tokens_per_s", detail="line", strokeWidth=1, **dashed),
+        figure.interval(rows, x="devices", **spans),
+        *figure.curve(rows, color, "devices", y="tokens_per_s", **looks),
     ]
-    points = source.mark_point(size=44, filled=False, strokeWidth=1.5, opacity=1)
-    fill = alt.condition("datum.fits", color, alt.value("white"))
-    return [
-        source.mark_line(strokeWidth=1.8).encode(x=x, y=y, color=color, order=alt.Order("devices:Q")),
-        points.encode(x=x, y=y, stroke=color, fill=fill, tooltip=tooltip),
+    efficiency = [
+        figure.mark("rule", [{"share_of_linear": 1}], y="share_of_linear", **dashed),
+        *figure.curve(rows, color, "devices", y="share_of_linear", **looks),
     ]
+    shares = [row["share_of_linear"] for row in rows]
+    y = figure.logarithmic("tokens/s", min(ends) / 1.15, max(ends) * 1.15, format="~s")
+    share = figure.linear(
+        *("share of linear scaling (%)", min(0.8, 0.95 * min(shares)), max(1.0, *shares) * 1.02),
+        format="~%",
+        tickCount=room.ticks,
+    )
+    width = room.panel * 0.55 if room.side_by_side else room.plot(room.panel * 2)
+    sized: dict[str, Any] = {"x": x, "width": width, "height": 240, "heading": {"frame": "bounds"}}
+    return figure.beside(
+        figure.Panel(title="Throughput", y=y, marks=throughput, **sized),
+        figure.Panel(title="Efficiency", y=share, marks=efficiency, **sized),
+        room=room,
+    )
 
 
-_BATCH_WIDTH, _BATCH_HEIGHT = 330, 300
-_LEAST_BATCHES, _MOST_LINES = 3, 10
-_BATCH = "workload.batch"
-_TITLES = {
-    "tpot": "time per output token (TPOT) in milliseconds",
-    "rate": "tokens/s, all sequences",
-    "ttft": "time to first token (TTFT) in seconds",
-}
-_UNITS = {
-    "tpot": ("tpot_s", 1e-3),
-    "tpot_low": ("tpot_s.low", 1e-3),
-    "tpot_high": ("tpot_s.high", 1e-3),
-    "ttft": ("ttft_s", 1.0),
-    "ttft_low": ("ttft_s.low", 1.0),
-    "ttft_high": ("ttft_s.high", 1.0),
-    "rate": ("output_tokens_per_s", 1.0),
-    "rate_low": ("output_tokens_per_s.low", 1.0),
-    "rate_high": ("output_tokens_per_s.high", 1.0),
-}
-_THOUSANDS = 1e4
-"""Value from which an axis counts in thousands."""
-
-
-def curve_chart(profiles: Sequence[Profile], room: Room = SCREEN) -> dict[str, Any] | None:
+def batch_chart(profiles: Sequence[Profile], room: Room = SCREEN) -> dict[str, Any] | None:
     """Return two panels over the batch, a line per whatever else differs; None if the batch does not vary.
 
     Left: tokens per second against time per token, each point labelled with the batch. Right: time to first token.
     """
-    if profiles[0].task is not GENERATION:
-        return None
     # Of a single output token there is no time between tokens.
-    if not all(profile.tpot_s > 0 for profile in profiles):
+    if profiles[0].task is not GENERATION or not all(profile.tpot_s > 0 for profile in profiles):
         return None
-    points = _points(profiles)
-    names = list(dict.fromkeys(p["line"] for p in points))
-    batches = [len({p["batch"] for p in points if p["line"] == name}) for name in names]
-    if len(names) > _MOST_LINES or min(batches) < _LEAST_BATCHES or len(points) != sum(batches):
+    rows = _batches(profiles)
+    lines = list(dict.fromkeys(row["line"] for row in rows))
+    batches = [len({row["batch"] for row in rows if row["line"] == line}) for line in lines]
+    if len(lines) > _MOST_LINES or min(batches) < LEAST_POINTS or len(rows) != sum(batches):
         return None
-    named = len(names) > 1
-    legend = alt.Legend(title=None, orient="bottom", columns=1, symbolType="circle") if named else None
-    color = alt.Color("line:N", scale=drawing.palette(dict(zip(names, drawing.LINES, strict=False))), legend=legend)
-    source = drawing.of(points, _UNITS)
-    chart = drawing.beside(
-        _trade(source, color, points, room), _first_token(source, color, points, room), room=room, spacing=44
-    )
-    lines = [
+    has = "thin line" if any(profile.interval for profile in profiles) else ""
+    notes = [
         "Labels are sequences in flight. Hollow points do not fit in memory.",
         "Up: more throughput. Left: lower latency.",
-        drawing.basis([p.evidence for p in profiles], "thin line" if any(p.interval for p in profiles) else ""),
+        basis([profile.evidence for profile in profiles], has),
         *summary.anchor_sentences(profiles),
     ]
-    return drawing.configure(
-        chart, labels.common_title([p.scenario for p in profiles]), list(filter(None, lines)), room
-    )
+    title = labels.common_title([profile.scenario for profile in profiles])
+    return figure.specification(_batch_panels(rows, lines, room), title, notes, room)
 
 
-def _points(profiles: Sequence[Profile]) -> list[dict[str, Any]]:
+def _batches(profiles: Sequence[Profile]) -> list[dict[str, Any]]:
     """A point per scenario; its line is named by what else differs."""
-    named = labels.line_labels([p.scenario for p in profiles], _BATCH)
+    keys = ("tpot_s", "ttft_s", "output_tokens_per_s")
     return [
-        {
-            "line": label,
-            "batch": int(p.scenario.workload.batch),
-            "tpot": 1e3 * float(p.tpot_s),
-            "ttft": float(p.ttft_s),
-            "rate": float(p.output_tokens_per_s),
-            "fits": bool(p.fits),
-            "text": f"{int(p.scenario.workload.batch):,}",
-            **_ends(p, "output_tokens_per_s", "rate", 1.0),
-            **_ends(p, "ttft_s", "ttft", 1.0),
-            **_ends(p, "tpot_s", "tpot", 1e3),
-        }
-        for label, p in zip(named, profiles, strict=True)
+        {"line": label, "batch": int(p.scenario.workload.batch), "fits": bool(p.fits)}
+        | {key: float(p.figure(key)) for key in keys}
+        | {"text": f"{int(p.scenario.workload.batch):,}"}
+        | {end: value for key in keys for end, value in _ends(p, key).items()}
+        for label, p in zip(labels.line_labels([p.scenario for p in profiles], "workload.batch"), profiles, strict=True)
     ]
 
 
-def _ends(profile: Profile, key: str, name: str, factor: float) -> dict[str, float]:
-    """The ends of the 80 % interval of a figure; that figure where they are not known."""
-    low, high = profile.interval.get(key) or (None, None)
-    if low is None or high is None:
-        low = high = float(profile.figure(key))
-    return {f"{name}_low": factor * float(low), f"{name}_high": factor * float(high)}
+def _batch_panels(rows: Sequence[dict[str, Any]], lines: Sequence[str], room: Room) -> figure.Group:
+    color = figure.colored("line", lines, {"columns": 1, "symbolType": "circle"})
+    fastest = min(rows, key=lambda row: float(row["tpot_s"]))["line"]
+    most = max(row["output_tokens_per_s.high"] for row in rows)
+    tooltip = ["line", ("batch", ",d"), *((key, ".4~g") for key in _KEYS), "fits"]
+    looks: dict[str, Any] = {"filled": "datum.fits", "tooltip": tooltip}
+    rate, tpot, ttft = "output_tokens_per_s", "tpot_s", "ttft_s"
+    labelled = figure.words(
+        [row for row in rows if row["line"] == fastest], x=tpot, y=rate, align="right", dx=-7, dy=-6
+    )
+    trade = figure.Panel(
+        title="Throughput against TPOT",
+        x=_time("time per output token (TPOT) in milliseconds", [row[key] for row in rows for key in _all(tpot)], 1e-3),
+        y=figure.linear("tokens/s, all sequences", 0, 1.06 * most, format="~s" if most >= 1e4 else ",~f", tickCount=6),
+        marks=[
+            *figure.curve(rows, color, "batch", x=tpot, y=rate, **looks),
+            _span(rows, color, "x", tpot, y=rate),
+            _span(rows, color, "y", rate, x=tpot),
+            labelled,
+        ],
+        width=room.plot(330),
+        height=300,
+    )
+    first = figure.Panel(
+        title="Time to first token",
+        x=_powers_of_two("sequences in flight", sorted({row["batch"] for row in rows}), 12),
+        y=_time("time to first token (TTFT) in seconds", [row[key] for row in rows for key in _all(ttft)]),
+        marks=[
+            *figure.curve(rows, color, "batch", x="batch", y=ttft, **looks),
+            _span(rows, color, "y", ttft, x="batch"),
+        ],
+        width=room.plot(330),
+        height=300,
+    )
+    return figure.beside(trade, first, room=room, spacing=44)
 
 
-def _spans(source: Any, axis: str, name: str, x: Any, y: Any, color: Any) -> Any:
+_KEYS = ("tpot_s", "ttft_s", "output_tokens_per_s")
+
+
+def _all(key: str) -> tuple[str, str, str]:
+    return key, f"{key}.low", f"{key}.high"
+
+
+def _time(title: str, values: Sequence[float], divisor: float = 1.0) -> figure.Axis:
+    return figure.logarithmic(title, min(values) / 1.25, max(values) * 1.3, divisor)
+
+
+def _span(rows: Sequence[dict[str, Any]], color: figure.Series, side: str, key: str, **other: str) -> figure.Mark:
     """Thin lines through the points: their intervals along an axis."""
-    rule = source.mark_rule(strokeWidth=1, opacity=0.5, clip=True)
-    along = alt.X(f"{name}_low:Q", title=_TITLES[name]) if axis == "x" else alt.Y(f"{name}_low:Q", title=_TITLES[name])
-    return rule.encode(**({"x": x, "y": y} | {axis: along, f"{axis}2": f"{name}_high:Q"}), color=color)
-
-
-def _trade(source: Any, color: Any, points: Sequence[dict[str, Any]], room: Room) -> Any:
-    fastest = min(points, key=lambda p: float(p["tpot"]))["line"]
-    labelled = [p for p in points if p["line"] == fastest]
-    scale, axis = _log_axis([p[key] for p in points for key in ("tpot", "tpot_low", "tpot_high")])
-    x = alt.X("tpot:Q", title=_TITLES["tpot"], scale=scale, axis=axis)
-    most = max(p["rate_high"] for p in points)
-    scale = alt.Scale(domain=[0, 1.06 * most], nice=False)
-    y = alt.Y(
-        "rate:Q",
-        title=_TITLES["rate"],
-        axis=alt.Axis(format="~s" if most >= _THOUSANDS else ",~f", tickCount=6),
-        scale=scale,
-    )
-    text = drawing.of(labelled, _UNITS).mark_text(align="right", dx=-7, dy=-6, fontSize=11, color=drawing.INK)
-    spans = _spans(source, "x", "tpot", x, y, color), _spans(source, "y", "rate", x, y, color)
-    drawn = alt.layer(*_line(source, x, y, color), *spans, text.encode(x=x, y=y, text=alt.Text("text:N")))
-    return drawn.properties(
-        width=room.plot(_BATCH_WIDTH), height=_BATCH_HEIGHT, title=drawing.heading("Throughput against TPOT")
-    )
-
-
-def _first_token(source: Any, color: Any, points: Sequence[dict[str, Any]], room: Room) -> Any:
-    batches = sorted({p["batch"] for p in points})
-    axis = alt.Axis(values=batches, grid=False, labelOverlap=True)
-    x_scale = alt.Scale(type="log", base=2, nice=False, padding=12)
-    x = alt.X("batch:Q", title="sequences in flight", scale=x_scale, axis=axis)
-    scale, axis = _log_axis([p[key] for p in points for key in ("ttft", "ttft_low", "ttft_high")])
-    y = alt.Y("ttft:Q", title=_TITLES["ttft"], scale=scale, axis=axis)
-    drawn = alt.layer(*_line(source, x, y, color), _spans(source, "y", "ttft", x, y, color))
-    return drawn.properties(
-        width=room.plot(_BATCH_WIDTH), height=_BATCH_HEIGHT, title=drawing.heading("Time to first token")
-    )
-
-
-def _log_axis(values: Sequence[float]) -> tuple[Any, Any]:
-    """A logarithmic scale over ``values`` with some room, and an axis that marks 1, 2 and 5 of each decade."""
-    low, high = min(values) / 1.25, max(values) * 1.3
-    axis = alt.Axis(values=decade_ticks(low, high), format="~g", labelOverlap=True)
-    return drawing.logarithmic(low, high), axis
-
-
-def _line(source: Any, x: Any, y: Any, color: Any) -> list[Any]:
-    """The curve and its points; those that do not fit are hollow."""
-    fill = alt.condition("datum.fits", color, alt.value("white"))
-    points = source.mark_point(size=46, filled=False, strokeWidth=1.5, opacity=1)
-    tooltip = ["line:N", "batch:Q", "tpot:Q", "ttft:Q", "rate:Q", "fits:N"]
-    return [
-        source.mark_line(strokeWidth=1.5).encode(x=x, y=y, color=color, order=alt.Order("batch:Q")),
-        points.encode(x=x, y=y, stroke=color, fill=fill, tooltip=tooltip),
-    ]
-
-
-_WIDTH, _HEIGHT = 330, 260
-_LEAST_RATES = 3
-_RATE, _CLIENTS = "workload.arrival.rate", "workload.arrival.concurrency"
-_TIMES = {"ttft_s": ("Time to first token", 1.0, "seconds"), "tpot_s": ("Time per output token", 1e-3, "milliseconds")}
-"""What a panel shows: its title, its unit in seconds and that unit's name."""
-_SHOWN = {"p50": "50 % of requests", "p90": "90 %", "p99": "99 %"}
+    ends = {side: f"{key}.low", f"{side}2": f"{key}.high"}
+    return figure.interval(rows, **ends, **other, color=color, strokeWidth=1, opacity=0.5, clip=True)
 
 
 def is_curve(scenarios: "Sequence[ServingScenario]") -> bool:
     """Return whether loads differ in their rate or in the number of their clients alone, and are enough for a curve."""
-    return any(_differ_in(key, scenarios) for key in (_RATE, _CLIENTS))
+    return any(_differ_in(name, scenarios) for name in ("rate", "concurrency"))
 
 
-def _differ_in(key: str, scenarios: "Sequence[ServingScenario]") -> bool:
-    asked = [getattr(one.workload.arrival, key.rpartition(".")[2]) for one in scenarios]
-    if None in asked or len({*asked}) < max(_LEAST_RATES, len(asked)):
+def _differ_in(name: str, scenarios: "Sequence[ServingScenario]") -> bool:
+    loads = [getattr(one.workload.arrival, name) for one in scenarios]
+    if None in loads or len({*loads}) < max(LEAST_POINTS, len(loads)):
         return False
-    return len({*labels.line_labels(scenarios, key)}) == 1
+    return len({*labels.line_labels(scenarios, f"workload.arrival.{name}")}) == 1
 
 
 def rate_chart(profiles: Sequence[Profile], room: Room = SCREEN) -> dict[str, Any]:
     """Return times against the requests that are answered per second, a point for each rate or number of clients."""
-    panels = [_time_panel(profiles, metric, room) for metric in _TIMES]
-    slo = profiles[0].scenario.workload.slo
-    has_bands = any(f"{metric}.p90" in profile.interval for metric in _TIMES for profile in profiles)
-    lines = ["Bands are 80 % intervals of the 90th percentile."] if has_bands else []
-    if slo is not None:
-        lines.append("Shaded: within the SLO. Hollow points miss it.")
-    lines.append(drawing.basis([profile.evidence for profile in profiles]))
+    panels = [_rate_panel(profiles, "ttft_s", 1.0, room), _rate_panel(profiles, "tpot_s", 1e-3, room)]
+    has_bands = any(f"{key}.p90" in profile.interval for key in ("ttft_s", "tpot_s") for profile in profiles)
+    lines = [
+        "Bands are 80 % intervals of the 90th percentile." if has_bands else "",
+        "Shaded: within the SLO. Hollow points miss it." if profiles[0].scenario.workload.slo else "",
+        basis([profile.evidence for profile in profiles]),
+    ]
     title = labels.common_title([p.scenario for p in profiles])
-    return drawing.configure(
-        drawing.beside(*panels, room=room, spacing=44), title, [line for line in lines if line], room
-    )
+    return figure.specification(figure.beside(*panels, room=room, spacing=44), title, lines, room)
 
 
-def _time_panel(profiles: Sequence[Profile], metric: str, room: Room) -> Any:
+def _rate_panel(profiles: Sequence[Profile], key: str, divisor: float, room: Room) -> figure.Panel:
     """One time against the rate, its percentiles as lines."""
-    title, unit_s, unit = _TIMES[metric]
-    points, bands = [], []
     shown, slo = dict(_SHOWN), profiles[0].scenario.workload.slo
     if slo is not None:
         shown.setdefault(f"p{slo.percentile:g}", f"{slo.percentile:g} %")
-    colors = drawing.palette(dict(zip(shown.values(), drawing.LINES, strict=False)))
+    points: list[dict[str, Any]] = []
+    bands: list[dict[str, Any]] = []
     for profile in profiles:
-        rate, seconds = float(profile.requests_per_s), getattr(profile, metric)
+        rate, seconds = {"requests_per_s": float(profile.requests_per_s)}, getattr(profile, key)
         good = summary.keeps_slo(profile)
         points += [
-            {"rate": rate, "time": seconds[key] / unit_s, "line": said, "good": good}
-            for key, said in shown.items()
-            if seconds.get(key) is not None
+            {**rate, "time_s": seconds[part], "line": said, "good": good}
+            for part, said in shown.items()
+            if seconds.get(part) is not None
         ]
-        low, high = profile.interval.get(f"{metric}.p90", (None, None))
+        low, high = profile.interval.get(f"{key}.p90", (None, None))
         if low and high:
-            bands.append({"line": _SHOWN["p90"], "rate": rate, "low": low / unit_s, "high": high / unit_s})
-    limit = getattr(slo, metric, None)
-    values = [point["time"] for point in points] + ([] if limit is None else [limit / unit_s])
+            bands.append({"line": _SHOWN["p90"], **rate, "low_s": low, "high_s": high})
+    limit = getattr(slo, key, None)
+    values = [point["time_s"] for point in points] + ([] if limit is None else [limit])
     low, high = min(values) / 1.25, max(values) * 1.3
-    axis = alt.Axis(values=decade_ticks(low, high), format="~g", labelOverlap=True)
-    x = alt.X("rate:Q", title="answered requests per second", scale=alt.Scale(nice=False, zero=False, padding=10))
-    y = alt.Y("time:Q", title=unit, scale=drawing.logarithmic(low, high, clamp=True), axis=axis)
-    color = alt.Color("line:N", scale=colors, legend=legend())
-    scaled = {"rate": ("requests_per_s", 1.0), **drawing.in_si("s", unit_s, "time", "low", "high", "top", "bottom")}
-    source = drawing.of(points, scaled)
-    bare = alt.Color("line:N", scale=colors, legend=None)
-    fill = alt.condition("datum.good", bare, alt.value("white"))
-    marks = source.mark_point(size=40, filled=False, strokeWidth=1.5, opacity=1)
-    layers = [
-        source.mark_line(strokeWidth=1.5).encode(x=x, y=y, color=color, order=alt.Order("rate:Q")),
-        marks.encode(x=x, y=y, stroke=bare, fill=fill),
-    ]
+    color = figure.Series(column="line", looks=dict(zip(shown.values(), LINES, strict=False)), legend=STROKES)
+    marks = figure.curve(points, color, "requests_per_s", x="requests_per_s", y="time_s", filled="datum.good")
     if bands:
-        area = drawing.of(bands, scaled).mark_area(opacity=0.18, color=drawing.LINES[[*_SHOWN].index("p90")])
-        layers.insert(0, area.encode(x=x, y=alt.Y("low:Q", title=unit), y2=alt.Y2("high:Q")))
+        marks.insert(0, _band(bands, LINES[[*_SHOWN].index("p90")]))
     if limit is not None:
-        rule = drawing.of([{"line": "SLO", "time": limit / unit_s}], scaled).mark_rule(
-            strokeDash=[5, 4], strokeWidth=1.5, color=drawing.WARNING
-        )
-        box = drawing.of([{"top": limit / unit_s, "bottom": low}]).mark_rect(color="#179e5f", opacity=0.12)
-        layers = [box.encode(y=alt.Y("bottom:Q", title=unit), y2=alt.Y2("top:Q")), *layers, rule.encode(y=y)]
-    return alt.layer(*layers).properties(width=room.plot(_WIDTH), height=_HEIGHT, title=drawing.heading(title))
+        box = [{"top": limit, "bottom": low}]
+        marks = [figure.mark("rect", box, y="bottom", y2="top", color="#179e5f", opacity=0.12), *marks]
+        marks.append(figure.threshold({"line": "SLO", "time_s": limit}, y="time_s"))
+    unit = "seconds" if divisor == 1.0 else "milliseconds"
+    y = figure.logarithmic(unit, low, high, divisor)
+    return figure.Panel(title=TIMES[key], x=_ANSWERED, y=y.clamped(), marks=marks, width=room.plot(330), height=260)
 
 
-def legend() -> Any:
-    """Return the legend of lines, below the panel."""
-    return alt.Legend(title=None, orient="bottom", symbolType="stroke")
+_ANSWERED = figure.Axis(title="answered requests per second", scale={"nice": False, "zero": False, "padding": 10})
 
 
-_MEASURED_WIDTH, _MEASURED_HEIGHT = 250, 230
-_PANELS = {"ttft_s": "Time to first token", "tpot_s": "Time per output token", "latency_s": "Latency"}
-_ANCHOR = "anchor"
-_COLORS = dict(zip((MEASURED, PREDICTED), drawing.PAIR, strict=True))
+def _band(rows: Sequence[dict[str, Any]], color: str) -> figure.Mark:
+    """The area of an interval along the rate."""
+    return figure.mark("area", rows, x="requests_per_s", y="low_s", y2="high_s", color=color, opacity=0.18, clip=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -430,53 +326,37 @@ def measured_rates_chart(
     rates: Sequence[RateMeasured], title: str, lines: Sequence[str] = (), room: Room = SCREEN
 ) -> dict[str, Any]:
     """Return a panel for each mean time, simulated as a line with its interval and measured as points."""
-    said = ["Means. Points are measured, lines simulated, bands 80 % intervals."]
+    notes = ["Means. Points are measured, lines simulated, bands 80 % intervals."]
     if any(one.anchors for one in rates):
-        said.append("The hollow point is the anchor of the simulations.")
-    panels = [_panel(rates, key) for key in _PANELS]
-    return drawing.configure(drawing.beside(*panels, room=room, spacing=40), title, [*lines, *said], room)
+        notes.append("The hollow point is the anchor of the simulations.")
+    panels = [_measured_panel(rates, key) for key in TIMES]
+    return figure.specification(figure.beside(*panels, room=room, spacing=40), title, [*lines, *notes], room)
 
 
-def _panel(rates: Sequence[RateMeasured], key: str) -> Any:
+def _measured_panel(rates: Sequence[RateMeasured], key: str) -> figure.Panel:
     divisor, unit = units.time_unit(max(one.measured[key] for one in rates))
-    simulated = [_point(one.simulated, key, divisor, line=PREDICTED) for one in rates]
-    measured = [_point(one.measured, key, divisor, line=MEASURED, anchors=one.anchors) for one in rates]
-    bands = [
-        {
-            "line": PREDICTED,
-            "rate": one.simulated["requests_per_s"],
-            "low": one.interval[key][0] / divisor,
-            "high": high / divisor,
-        }
-        for one in rates
-        if key in one.interval and (high := one.interval[key][1])
-    ]
-    values = [point["time"] for point in simulated + measured]
-    low, high = min(values) / 1.4, max(values) * 1.4
-    axis = alt.Axis(values=decade_ticks(low, high), format="~g", labelOverlap=True)
-    x = alt.X("rate:Q", title="answered requests per second", scale=alt.Scale(nice=False, zero=False, padding=10))
-    scale = drawing.logarithmic(low, high, clamp=True)
-    y = alt.Y("time:Q", title=unit, scale=scale, axis=axis)
-    legend = alt.Legend(title=None, orient="bottom")
-    color = alt.Color("line:N", scale=drawing.palette(_COLORS), legend=legend)
-    bare = alt.Color("line:N", scale=drawing.palette(_COLORS), legend=None)
-    scaled = {"rate": ("requests_per_s", 1.0), **drawing.in_si("s", divisor, "time", "low", "high")}
-    points = drawing.of(measured, scaled).mark_point(size=55, filled=False, strokeWidth=1.8, opacity=1)
-    layers = [
-        drawing.of(simulated, scaled)
-        .mark_line(strokeWidth=1.8)
-        .encode(x=x, y=y, color=color, order=alt.Order("rate:Q")),
-        points.encode(x=x, y=y, stroke=bare, fill=alt.condition(f"datum.{_ANCHOR}", alt.value("white"), bare)),
-    ]
-    if bands:
-        area = drawing.of(bands, scaled).mark_area(opacity=0.18, color=_COLORS[PREDICTED], clip=True)
-        layers.insert(0, area.encode(x=x, y=alt.Y("low:Q", title=unit, scale=scale), y2=alt.Y2("high:Q")))
-    return alt.layer(*layers).properties(
-        width=_MEASURED_WIDTH, height=_MEASURED_HEIGHT, title=drawing.heading(_PANELS[key])
+    measured, predicted = (
+        [
+            {"requests_per_s": f["requests_per_s"], "time_s": f[key], "line": line, "anchor": one.anchors and is_real}
+            for one in rates
+            for f in (one.measured if is_real else one.simulated,)
+        ]
+        for line, is_real in (("measured", True), ("predicted", False))
     )
-
-
-def _point(
-    figures: Mapping[str, float], key: str, divisor: float, *, line: str, anchors: bool = False
-) -> dict[str, Any]:
-    return {"rate": figures["requests_per_s"], "time": figures[key] / divisor, "line": line, _ANCHOR: anchors}
+    bands = [
+        {"line": "predicted", "requests_per_s": one.simulated["requests_per_s"], "low_s": ends[0], "high_s": ends[1]}
+        for one in rates
+        if (ends := one.interval.get(key)) and ends[1]
+    ]
+    color = figure.Series(column="line", looks=dict(zip(("measured", "predicted"), PAIR, strict=True)), legend={})
+    place = {"x": "requests_per_s", "y": "time_s"}
+    line, _ = figure.curve(predicted, color, "requests_per_s", **place)
+    looks = {"size": 55, "filled": False, "strokeWidth": 1.8, "opacity": 1}
+    bare = color.channel() | {"legend": None}
+    hollow = {"condition": {"test": "datum.anchor", "value": "white"}, **bare}
+    marks = [line, figure.mark("point", measured, stroke=bare, fill=hollow, **place, **looks)]
+    values = [side[key] for one in rates for side in (one.measured, one.simulated)]
+    y = figure.logarithmic(unit, min(values) / 1.4, max(values) * 1.4, divisor).clamped()
+    if bands:
+        marks.insert(0, _band(bands, PAIR[1]))
+    return figure.Panel(title=TIMES[key], x=_ANSWERED, y=y, marks=marks, width=250, height=230)

@@ -3,12 +3,13 @@
 The command line, the report, the page and notebooks ask here which charts there are, and need to know none by name.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sightline.charts.drawing import PHONE, SCREEN, Room
 from sightline.charts.rendering import data_of
+from sightline.on_demand import named
 from sightline.profile import SERVING, Profile
 
 if TYPE_CHECKING:
@@ -33,12 +34,18 @@ class Kind:
     name: str
     """As file names and addresses have it."""
     title: str
-    answers: str
-    """Of what it is drawn, in words."""
-    command: str
-    """What draws it."""
-    draws: Callable[[Any, Room], Spec | None] = field(repr=False)
-    """Returns the specification of an answer, None where the answer has nothing for it to show."""
+    takes: Callable[[Any], tuple[Any, ...] | None] = field(repr=False)
+    """Returns what is drawn of an answer; None where the answer is none of those."""
+    function: str
+    """Module and function that draw it."""
+
+    def draws(self, answer: Any, room: Room = SCREEN) -> Spec | None:
+        """Return the specification of an answer, None where the answer has nothing for it to show."""
+        taken = self.takes(answer)
+        if taken is None:
+            return None
+        spec: Spec | None = named(f"sightline.charts.{self.function}")(*taken, room)
+        return spec
 
 
 class Chart(NamedTuple):
@@ -91,198 +98,94 @@ def chart_of(name: str, answer: Any, room: Room = SCREEN) -> Spec | None:
     return KINDS[name].draws(answer, room)
 
 
-def _profiles(answer: Any) -> list[Profile]:
-    """Return the profiles of an answer, of one task; none of any other answer."""
+Taken = tuple[Any, ...] | None
+
+
+def _all(answer: Any) -> list[Profile]:
+    """The profiles of an answer, of one task; none of any other answer."""
     if isinstance(answer, Profile):
         return [answer]
-    if not isinstance(answer, Sequence) or isinstance(answer, str) or not answer:
-        return []
-    if not all(isinstance(one, Profile) and one.task is answer[0].task for one in answer):
+    if not _is_sequence_of(answer, Profile) or any(one.task is not answer[0].task for one in answer):
         return []
     return list(answer)
 
 
-def _one(answer: Any) -> Profile | None:
-    found = _profiles(answer)
-    return found[0] if len(found) == 1 else None
-
-
-def _all_of(answer: Any, kind: type) -> bool:
+def _is_sequence_of(answer: Any, kind: type) -> bool:
     return isinstance(answer, Sequence) and bool(answer) and all(isinstance(one, kind) for one in answer)
 
 
-def _time(answer: Any, room: Room) -> Spec | None:
-    from sightline.charts.profile_charts import time_chart
-
-    return time_chart(found, room) if (found := _profiles(answer)) else None
+def _profiles(answer: Any) -> Taken:
+    return (profiles,) if (profiles := _all(answer)) else None
 
 
-def _memory(answer: Any, room: Room) -> Spec | None:
-    from sightline.charts.profile_charts import memory_chart
-
-    return memory_chart(found, room) if (found := _profiles(answer)) else None
+def _several(answer: Any) -> Taken:
+    return (profiles,) if len(profiles := _all(answer)) > 1 else None
 
 
-def _roofline(answer: Any, room: Room) -> Spec | None:
-    from sightline.charts.rooflines import operator_roofline
-
-    return operator_roofline(one, room) if (one := _one(answer)) else None
+def _one(answer: Any) -> Taken:
+    return (profiles[0],) if len(profiles := _all(answer)) == 1 else None
 
 
-def _matmuls(answer: Any, room: Room) -> Spec | None:
-    if not isinstance(answer, Sequence) or not answer or not isinstance(answer[0], tuple):
+def _load(answer: Any) -> Taken:
+    return one if (one := _one(answer)) and one[0].task is SERVING else None
+
+
+def _latencies(answer: Any) -> Taken:
+    if isinstance(answer, Replay):
+        return answer.profile, answer.measured
+    return (*one, None) if (one := _load(answer)) else None
+
+
+def _replay(answer: Any) -> Taken:
+    return (answer.measured, answer.profile) if isinstance(answer, Replay) else None
+
+
+def _results(answer: Any) -> Taken:
+    return (answer,) if _is_sequence_of(answer, named("sightline.validation.cases:Result")) else None
+
+
+def _tables(answer: Any) -> Taken:
+    if not _is_sequence_of(answer, tuple):
         return None
-    from sightline.charts.rooflines import roofline_chart
-    from sightline.prediction.roofline_table import RooflineTable
-
-    named = all(len(one) == 2 and isinstance(one[1], RooflineTable) for one in answer)
-    return roofline_chart(answer, room) if named else None
+    table = named("sightline.prediction.roofline_table:RooflineTable")
+    return (answer,) if all(len(one) == 2 and isinstance(one[1], table) for one in answer) else None
 
 
-def _pipeline(answer: Any, room: Room) -> Spec | None:
-    from sightline.charts.pipeline import pipeline_chart
-
-    return pipeline_chart(one, room) if (one := _one(answer)) else None
-
-
-def _scaling(answer: Any, room: Room) -> Spec | None:
-    from sightline.charts.curves import scaling_chart
-
-    return scaling_chart(found, room) if len(found := _profiles(answer)) > 1 else None
+def _explanation(answer: Any) -> Taken:
+    kind = named("sightline.explanation.answer:Explanation")
+    return (answer,) if isinstance(answer, kind) and answer.limits else None
 
 
-def _pareto(answer: Any, room: Room) -> Spec | None:
-    from sightline.charts.plan_chart import front_chart
-    from sightline.planning.plan_answer import PlanAnswer
-
-    return front_chart(answer, room) if isinstance(answer, PlanAnswer) else None
+def _any(kind: str) -> Callable[[Any], Taken]:
+    """Return what takes answers of a class, named by its module and name."""
+    return lambda answer: (answer,) if isinstance(answer, named(kind)) else None
 
 
-def _plans(answer: Any, room: Room) -> Spec | None:
-    from sightline.charts.plan_chart import plan_chart
-    from sightline.planning.plan_answer import PlanAnswer
-
-    return plan_chart(answer, room) if isinstance(answer, PlanAnswer) else None
-
-
-def _throughput_latency(answer: Any, room: Room) -> Spec | None:
-    found = _profiles(answer)
-    if len(found) < 2:
-        return None
-    if found[0].task is SERVING:
-        from sightline.charts.load_charts import serving_chart
-
-        return serving_chart(found, room)
-    from sightline.charts.curves import curve_chart
-
-    return curve_chart(found, room)
-
-
-def _tornado(answer: Any, room: Room) -> Spec | None:
-    from sightline.charts.study_charts import sensitivity_chart
-    from sightline.prediction.sensitivity import Sensitivity
-
-    return sensitivity_chart(answer, room) if isinstance(answer, Sensitivity) else None
-
-
-def _heat_map(answer: Any, room: Room) -> Spec | None:
-    from sightline.charts.study_charts import sweep_chart
-
-    return sweep_chart(found, room) if len(found := _profiles(answer)) > 1 else None
-
-
-def _latency(answer: Any, room: Room) -> Spec | None:
-    measured = answer.measured if isinstance(answer, Replay) else None
-    one = answer.profile if isinstance(answer, Replay) else _one(answer)
-    if one is None or one.task is not SERVING:
-        return None
-    from sightline.charts.load_charts import latency_chart
-
-    return latency_chart(one, measured, room)
-
-
-def _requests(answer: Any, room: Room) -> Spec | None:
-    from sightline.charts.load_charts import replay_chart
-
-    return replay_chart(answer.measured, answer.profile, room) if isinstance(answer, Replay) else None
-
-
-def _over_time(answer: Any, room: Room) -> Spec | None:
-    one = _one(answer)
-    if one is None or one.task is not SERVING:
-        return None
-    from sightline.charts.load_charts import course_chart
-
-    return course_chart(one, room)
-
-
-def _parity(answer: Any, room: Room) -> Spec | None:
-    from sightline.validation.cases import Result
-
-    if not _all_of(answer, Result):
-        return None
-    from sightline.charts.accuracy import validation_chart
-
-    return validation_chart(cast("Sequence[Result]", answer), room)
-
-
-def _comparison(answer: Any, room: Room) -> Spec | None:
-    from sightline.charts.comparison_bars import comparison_bars
-    from sightline.explanation.comparison import Comparison
-
-    return comparison_bars(answer, room) if isinstance(answer, Comparison) else None
-
-
-def _explanation(answer: Any, room: Room) -> Spec | None:
-    from sightline.charts.explained_bars import explained_chart
-    from sightline.explanation.answer import Explanation
-
-    return explained_chart(answer, room) if isinstance(answer, Explanation) and answer.limits else None
-
-
-def _study(answer: Any, room: Room) -> Spec | None:
-    from sightline.charts.study_charts import study_chart
-    from sightline.exploration.study_answer import StudyAnswer
-
-    return study_chart(answer, room) if isinstance(answer, StudyAnswer) else None
-
-
-def _kinds() -> Iterator[Kind]:
-    predict, simulate = "sightline predict FILE", "sightline simulate FILE"
-    for name, title, answers, command, draws in (
-        ("plans", "Best plans", "a plan search", "sightline plan FILE --chart plans.svg", _plans),
-        ("pareto", "Pareto front", "a plan search with --pareto", "sightline plan FILE --pareto time,cost", _pareto),
-        ("study", "Study", "a study", "sightline explore STUDY --chart study.svg", _study),
-        ("explanation", "What limits the time", "an explanation", "sightline explain FILE --chart e.svg", _explanation),
-        ("comparison", "Comparison", "a comparison", "sightline compare A B --chart both.svg", _comparison),
-        (
-            *("throughput-latency", "Throughput and latency", "a load at several rates, or several batch sizes"),
-            *(f"{simulate} --sweep workload.arrival.rate=2,4,8 --chart curve.svg", _throughput_latency),
-        ),
-        (
-            *("scaling", "Scaling", "predictions for three or more device counts"),
-            *(f"{predict} --sweep 'cluster=8x h100,16x h100,32x h100' --chart scaling.svg", _scaling),
-        ),
-        ("heat-map", "Heat map", "a sweep over two keys", f"{predict} --sweep A=1,2 --sweep B=1,2", _heat_map),
-        ("time", "Time by phase and module", "predictions and measurements", f"{predict} --chart time.svg", _time),
-        ("memory", "Memory against capacity", "predictions and measurements", f"{predict} --chart m.svg", _memory),
-        ("roofline", "Roofline", "one prediction or measurement", "sightline roofline FILE --chart r.svg", _roofline),
-        ("matmuls", "Matmuls on the roofline", "sightline roofline", "sightline roofline FILE", _matmuls),
-        ("pipeline", "Pipeline schedule", "one training step", f"{predict} --html report.html", _pipeline),
-        ("tornado", "Sensitivity", "a sensitivity", "sightline sensitivity FILE --chart tornado.svg", _tornado),
-        ("latency", "Latency distribution", "a simulated load", f"{simulate} --chart load.svg", _latency),
-        (
-            "over-time",
-            "Requests and KV cache over time",
-            "a simulated load",
-            f"{simulate} --chart load.svg",
-            _over_time,
-        ),
-        ("replay", "Measured and simulated requests", "a replay", f"{simulate} --from-run RUN", _requests),
-        ("parity", "Predicted / measured", "a validation", "sightline validate --chart accuracy.svg", _parity),
-    ):
-        yield Kind(name=name, title=title, answers=answers, command=command, draws=draws)
-
-
-KINDS: Mapping[str, Kind] = {kind.name: kind for kind in _kinds()}
+_plan = _any("sightline.planning.plan_answer:PlanAnswer")
+_comparison = _any("sightline.explanation.comparison:Comparison")
+_study = _any("sightline.exploration.study_answer:StudyAnswer")
+_sensitivity = _any("sightline.prediction.sensitivity:Sensitivity")
+KINDS: Mapping[str, Kind] = {
+    name: Kind(name=name, title=title, takes=takes, function=function)
+    for name, title, takes, function in (
+        ("plans", "Best plans", _plan, "plan_chart:plan_chart"),
+        ("pareto", "Pareto front", _plan, "plan_chart:front_chart"),
+        ("study", "Study", _study, "study_charts:study_chart"),
+        ("explanation", "What limits the time", _explanation, "explanation_bars:explained_chart"),
+        ("comparison", "Comparison", _comparison, "explanation_bars:comparison_bars"),
+        ("throughput-latency", "Throughput and latency", _several, "load_charts:throughput_chart"),
+        ("scaling", "Scaling", _several, "curves:scaling_chart"),
+        ("heat-map", "Heat map", _several, "study_charts:sweep_chart"),
+        ("time", "Time by phase and module", _profiles, "profile_charts:time_chart"),
+        ("memory", "Memory against capacity", _profiles, "profile_charts:memory_chart"),
+        ("roofline", "Roofline", _one, "rooflines:operator_roofline"),
+        ("matmuls", "Matmuls on the roofline", _tables, "rooflines:roofline_chart"),
+        ("pipeline", "Pipeline schedule", _one, "pipeline:pipeline_chart"),
+        ("tornado", "Sensitivity", _sensitivity, "study_charts:sensitivity_chart"),
+        ("latency", "Latency distribution", _latencies, "load_charts:latency_chart"),
+        ("over-time", "Requests and KV cache over time", _load, "load_charts:course_chart"),
+        ("replay", "Measured and simulated requests", _replay, "load_charts:replay_chart"),
+        ("parity", "Predicted / measured", _results, "accuracy:validation_chart"),
+    )
+}
 """Kinds of charts by name, in the order in which an answer's charts are shown."""

@@ -1,273 +1,36 @@
-"""How the times of requests are spread: the share of the requests that took no longer, simulated and measured."""
+"""One served load: over time, how its latencies are spread, and its requests beside those that were measured."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import altair as alt
 import numpy as np
 from numpy.typing import NDArray
 
 from sightline.answers import labels, summary, units
-from sightline.charts import drawing
-from sightline.charts.axes import decade_ticks
-from sightline.charts.curves import is_curve, legend, rate_chart
-from sightline.charts.drawing import SCREEN, Room
-from sightline.profile import Profile
+from sightline.charts import figure
+from sightline.charts.curves import STROKES, TIMES, batch_chart, is_curve, rate_chart
+from sightline.charts.drawing import FAINT, LINES, MEMORY_COLORS, PAIR, SCREEN, Room, basis, rounded
+from sightline.profile import SERVING, Profile
 from sightline.quantities import percent
-from sightline.simulation.load import Floats
 from sightline.simulation.outcome import Outcome
 from sightline.simulation.results.iterations import replica_seconds
 from sightline.simulation.results.summary import Summary, summary_of
 from sightline.simulation.results.times import times_of
 
-TIMES = {"ttft_s": "Time to first token", "tpot_s": "Time per output token", "latency_s": "Latency"}
 MEASURED, SIMULATED = "measured", "simulated"
-LEAST_S = 1e-6
+_LEAST_S = 1e-6
 _SHARES = np.linspace(0.0, 1.0, 101)
-_WIDTH, _HEIGHT = 260, 210
-_SIDES = dict(zip((MEASURED, SIMULATED), drawing.PAIR, strict=True))
+_SIDES = dict(zip((MEASURED, SIMULATED), PAIR, strict=True))
 _DASHES = {MEASURED: [1, 0], SIMULATED: [6, 3]}
-
+_MOST_POINTS = 2000
+"""Requests that a panel shows; of more, some at equal distances."""
 Quantiles = Mapping[str, NDArray[np.float64]]
 """Seconds that each of equally many shares of the requests does not exceed, by line."""
 
 
-def latency_chart(profile: Profile, measured: Outcome | None = None, room: Room = SCREEN) -> dict[str, Any] | None:
-    """Return a panel for each time; of a measured load with both lines. None where no request was answered."""
-    panels = latency_panels(profile, measured, room)
-    if not panels:
-        return None
-    chart = drawing.beside(*panels, room=room, spacing=30)
-    lines_ = [*labels.subtitle(profile.scenario), *slo_line(profile)]
-    spans = [
-        f"{TIMES[key].lower()} p90 ± {percent(float((high / low) ** 0.5) - 1)}"
-        for key in TIMES
-        for low, high in [profile.interval.get(f"{key}.p90") or (0.0, None)]
-        if low and high
-    ]
-    lines_.append(drawing.basis(profile.evidence, ", ".join(spans)))
-    return drawing.configure(chart, labels.title(profile.scenario), list(filter(None, lines_)), room)
-
-
-def latency_panels(profile: Profile, measured: Outcome | None = None, room: Room = SCREEN) -> list[Any]:
-    """Return a panel for each time; none where no request was answered."""
-    there = _of_profile(profile)
-    here = {} if measured is None else _of_outcome(measured)
-    slo, panels = profile.scenario.workload.slo, []
-    for key, title in TIMES.items():
-        if key in there:
-            lines = ({MEASURED: here[key]} if key in here else {}) | {SIMULATED: there[key]}
-            panels.append(spread_panel(title, lines, room, limit=getattr(slo, key, None)))
-        elif there and key in here:
-            panels.append(spread_panel(title, {MEASURED: here[key]}, room, limit=getattr(slo, key, None)))
-    return panels
-
-
-def slo_line(profile: Profile) -> list[str]:
-    """Return what the dashed lines are, where there are any."""
-    slo = profile.scenario.workload.slo
-    if slo is None:
-        return []
-    return [f"Dashed: SLO limits, which {slo.percentile:g} % of the requests must meet."]
-
-
-def _of_profile(profile: Profile) -> dict[str, NDArray[np.float64]]:
-    found = profile.summary
-    if found is None and profile.outcome is not None:
-        found = summary_of(profile.outcome)
-    if found is None or not found.totals.completed:
-        return {}
-    of = {key: np.array([found.samples[key].at(float(share)) for share in _SHARES]) for key in TIMES}
-    return {key: seconds for key, seconds in of.items() if np.isfinite(seconds).all()}
-
-
-def _of_outcome(outcome: Outcome) -> dict[str, NDArray[np.float64]]:
-    times = {key: seconds[np.isfinite(seconds)] for key, seconds in times_of(outcome).items()}
-    return {key: np.quantile(seconds, _SHARES) for key, seconds in times.items() if seconds.size}
-
-
-def spread_panel(
-    title: str, lines: Quantiles, room: Room = SCREEN, *, limit: float | None = None, height: int = _HEIGHT
-) -> Any:
-    """Return the panel of one time: a line for what was measured and one for what was simulated."""
-    seconds = np.maximum(np.concatenate([*lines.values(), [] if limit is None else [limit]]), LEAST_S)
-    low, high = float(seconds.min()) / 1.15, float(seconds.max()) * 1.15
-    divisor, unit = (1e-3, "ms") if high < 1.0 else (1.0, "seconds")
-    rows = [
-        {"time": drawing.rounded(max(s, LEAST_S) / divisor), "share": round(100.0 * float(share), 2), "line": name}
-        for name, of in lines.items()
-        for share, s in zip(np.linspace(0.0, 1.0, of.size), of, strict=True)
-    ]
-    scale = drawing.logarithmic(low / divisor, high / divisor)
-    x = alt.X("time:Q", title=unit, scale=scale, axis=time_axis(low / divisor, high / divisor))
-    percent = alt.Axis(values=[0, 25, 50, 75, 90, 100])
-    y = alt.Y("share:Q", title="% of the requests", scale=alt.Scale(domain=[0, 100]), axis=percent)
-    several = len(lines) > 1
-    legend = alt.Legend(title=None, orient="bottom", symbolType="stroke") if several else None
-    color = alt.Color("line:N", scale=drawing.palette({name: _SIDES[name] for name in lines}), legend=legend)
-    dash = alt.StrokeDash(
-        "line:N",
-        scale=alt.Scale(domain=list(lines), range=[_DASHES[name] if several else [1, 0] for name in lines]),
-        legend=legend,
-    )
-    scaled = {"time": ("time_s", divisor), "share": ("share", 0.01)}
-    drawn = drawing.of(rows, scaled).mark_line(strokeWidth=1.8)
-    layers = [drawn.encode(x=x, y=y, color=color, strokeDash=dash, order=alt.Order("share:Q"))]
-    if limit is not None:
-        rule = drawing.of([{"line": "SLO", "time": limit / divisor}], scaled).mark_rule(
-            strokeDash=[5, 4], strokeWidth=1.5
-        )
-        layers.append(rule.encode(x=x, color=alt.value(drawing.WARNING)))
-    return alt.layer(*layers).properties(width=room.plot(_WIDTH), height=height, title=drawing.heading(title))
-
-
-def time_axis(low: float, high: float) -> Any:
-    """Return the logarithmic axis of a time."""
-    return alt.Axis(values=decade_ticks(low, high), format="~g", labelOverlap="greedy")
-
-
-_COURSE_WIDTH, _COURSE_HEIGHT = 680, 260
-
-
-def course_chart(profile: Profile, room: Room = SCREEN) -> dict[str, Any] | None:
-    """Return one run over time: queue, batch, cache; None where no iteration was seen."""
-    panel = course_panel(profile, room.plot(_COURSE_WIDTH))
-    if panel is None:
-        return None
-    return drawing.configure(alt.vconcat(panel), labels.title(profile.scenario), lines_of(profile), room)
-
-
-def lines_of(profile: Profile) -> list[str]:
-    """Return the lines below the title of a run."""
-    lines = [*labels.subtitle(profile.scenario), summary.in_a_line(profile), drawing.basis(profile.evidence)]
-    return [line for line in lines if line]
-
-
-def course_panel(profile: Profile, width: int) -> Any:
-    """Return the panel of one run over time; None where no iteration was seen, or no request answered."""
-    found = profile.summary
-    if found is None and profile.outcome is not None:
-        found = summary_of(profile.outcome, over_time=True)
-    if found is None or not found.totals.completed or not found.moments.end_s:
-        return None
-    return _panel(found, width)
-
-
-def _panel(found: Summary, width: int) -> Any:
-    """Sequences that run and wait, and below them the share of the KV cache that is held."""
-    moments = found.moments
-    divisor, unit = units.time_unit(moments.end_s)
-    edges = moments.edges_s
-    x = alt.X("t:Q", title=unit, scale=alt.Scale(domain=[0.0, moments.end_s / divisor], nice=False))
-    rows = [
-        {"t": float(t) / divisor, "value": float(value), "line": name}
-        for name in ("running", "waiting")
-        for t, value in zip(edges, moments.means(name), strict=False)
-    ]
-    scale = drawing.palette({"running": drawing.LINES[0], "waiting": drawing.LINES[1]})
-    color = alt.Color("line:N", scale=scale, legend=legend())
-    requests = drawing.of(rows, {"t": ("time_s", divisor), "value": ("requests", 1.0)}).mark_line(
-        strokeWidth=1.5, interpolate="step-after"
-    )
-    above = requests.encode(x=x, y=alt.Y("value:Q", title="requests"), color=color)
-    there = _replicas_over_time(found)
-    capacity = sum(count * of.kv_capacity_tokens for count, of in zip(there, found.pools, strict=True))
-    held = moments.means("kv_tokens") / np.maximum(capacity, 1)
-    cache = [
-        {"line": "KV cache", "t": float(t) / divisor, "value": 100.0 * float(v)}
-        for t, v in zip(edges, held, strict=False)
-    ]
-    area = drawing.of(cache, {"t": ("time_s", divisor), "value": ("kv_use", 0.01)}).mark_area(
-        color=drawing.MEMORY_COLORS["kv_cache"], interpolate="step-after", opacity=0.7
-    )
-    quarters = alt.Axis(values=[0, 25, 50, 75, 100], labelOverlap=False)
-    y = alt.Y("value:Q", title="% of the KV cache", scale=alt.Scale(domain=[0, 100]), axis=quarters)
-    below = area.encode(x=x, y=y).properties(width=width, height=_COURSE_HEIGHT // 3)
-    heading = drawing.heading("Requests and KV cache over time")
-    panels = [above.properties(width=width, height=_COURSE_HEIGHT * 2 // 3, title=heading), below]
-    if found.lifetimes is not None:
-        counts = [
-            {"line": "replicas", "t": float(t) / divisor, "value": float(v)}
-            for t, v in zip(edges, there[0], strict=False)
-        ]
-        line = drawing.of(counts, {"t": ("time_s", divisor), "value": ("replicas", 1.0)}).mark_line(
-            strokeWidth=1.5, interpolate="step-after", color=drawing.LINES[2]
-        )
-        y = alt.Y("value:Q", title="replicas", scale=alt.Scale(domainMin=0))
-        panels.append(line.encode(x=x, y=y).properties(width=width, height=_COURSE_HEIGHT // 4))
-    return alt.vconcat(*panels, spacing=14)
-
-
-def _replicas_over_time(found: Summary) -> list[Any]:
-    """How many replicas of each pool there are; where they come and go the mean over each moment."""
-    if found.lifetimes is None:
-        return list(found.replicas)
-    edges, begin_s = found.moments.edges_s, min(found.totals.first_arrival_s, found.moments.end_s)
-    seconds = np.diff(replica_seconds(found.lifetimes, begin_s, edges))
-    return [seconds / np.maximum(np.diff(np.maximum(edges, begin_s)), 1e-12)]
-
-
-_REPLAY_WIDTH, _REPLAY_HEIGHT = 250, 250
-_MOST_POINTS = 2000
-"""Requests that a panel shows; of more, some at equal distances."""
-_REPLAY_SIDES = dict(zip(("measured", "simulated"), drawing.PAIR, strict=True))
-
-
-def replay_chart(measured: Outcome, profile: Profile, room: Room = SCREEN) -> dict[str, Any]:
-    """Return the picture of a measured load beside the simulation of the same requests."""
-    here, there = times_of(measured), times_of(profile.outcome)
-    rows = []
-    for key, title in TIMES.items():
-        both = np.isfinite(here[key]) & np.isfinite(there[key])
-        if both.any():
-            pair = np.maximum(here[key][both], LEAST_S), np.maximum(there[key][both], LEAST_S)
-            spread = {name: np.quantile(of, _SHARES) for name, of in zip((MEASURED, SIMULATED), pair, strict=True)}
-            panels = _requests_panel(pair, room), spread_panel("", spread, room, height=_REPLAY_HEIGHT // 2)
-            rows.append(
-                alt.vconcat(*panels, spacing=18, title=drawing.heading(title)).resolve_scale(
-                    color="independent", strokeDash="independent"
-                )
-            )
-    lines = [
-        *labels.subtitle(profile.scenario),
-        "Top: each point is a request; on the diagonal, simulated and measured times are equal.",
-        "Bottom: share of requests up to this time.",
-    ]
-    chart = drawing.beside(*rows, room=room, spacing=40)
-    return drawing.configure(chart, labels.title(profile.scenario), lines, room)
-
-
-def _requests_panel(pair: tuple[Floats, Floats], room: Room) -> Any:
-    """Simulated over measured seconds, a point for each request."""
-    measured, simulated = pair
-    low, high = _ends(measured, simulated)
-    shown = np.unique(np.linspace(0, measured.size - 1, min(measured.size, _MOST_POINTS)).astype(int))
-    points = [{"request": str(i + 1), "measured": float(measured[i]), "simulated": float(simulated[i])} for i in shown]
-    x, y = (
-        side(f"{name}:Q", title=f"{name}, seconds", scale=drawing.logarithmic(low, high), axis=_axis(low, high))
-        for side, name in ((alt.X, "measured"), (alt.Y, "simulated"))
-    )
-    ends = [{"measured": end, "simulated": end} for end in (low, high)]
-    line = drawing.of(ends).mark_line(color=drawing.FAINT, strokeWidth=1, strokeDash=[4, 3]).encode(x=x, y=y)
-    dots = (
-        drawing.of(points, drawing.in_si("s", 1.0, "measured", "simulated"))
-        .mark_circle(size=14, opacity=0.35, color=_REPLAY_SIDES["simulated"])
-        .encode(x=x, y=y)
-    )
-    return alt.layer(line, dots).properties(width=room.plot(_REPLAY_WIDTH), height=_REPLAY_HEIGHT)
-
-
-def _axis(low: float, high: float) -> Any:
-    return alt.Axis(values=decade_ticks(low, high), format="~g", labelOverlap=True)
-
-
-def _ends(measured: Floats, simulated: Floats) -> tuple[float, float]:
-    both = np.concatenate([measured, simulated])
-    return float(both.min()) / 1.1, float(both.max()) * 1.1
-
-
-_LOAD_WIDTH = 840
-"""Pixels of the course where the latencies have three panels below it."""
+def throughput_chart(profiles: Sequence[Profile], room: Room = SCREEN) -> dict[str, Any] | None:
+    """Return loads over their rate, or batches over their size; None where profiles make no curve."""
+    return (serving_chart if profiles[0].task is SERVING else batch_chart)(profiles, room)
 
 
 def serving_chart(profiles: Sequence[Profile], room: Room = SCREEN) -> dict[str, Any] | None:
@@ -282,11 +45,190 @@ def serving_chart(profiles: Sequence[Profile], room: Room = SCREEN) -> dict[str,
 
 def _load_chart(profile: Profile, room: Room) -> dict[str, Any] | None:
     """One load over time, and below how its latencies are spread; None where no request was answered."""
-    latencies = latency_panels(profile, None, room)
+    latencies = _latency_panels(profile, None, room)
     if not latencies:
         return None
-    course = course_panel(profile, room.plot(_LOAD_WIDTH))
-    spread = drawing.beside(*latencies, room=room, spacing=30)
-    chart = drawing.below(*(panel for panel in (course, spread) if panel is not None))
-    lines = [*lines_of(profile), *slo_line(profile)]
-    return drawing.configure(chart, labels.title(profile.scenario), lines, room)
+    course = _course(profile, room.plot(840))
+    panels = [*([course] if course else []), figure.beside(*latencies, room=room, spacing=30)]
+    lines = [*_about(profile), *_slo_line(profile)]
+    return figure.specification(figure.Group(parts=panels), labels.title(profile.scenario), lines, room)
+
+
+def course_chart(profile: Profile, room: Room = SCREEN) -> dict[str, Any] | None:
+    """Return one run over time: queue, batch, cache; None where no iteration was seen."""
+    course = _course(profile, room.plot(680))
+    if course is None:
+        return None
+    return figure.specification(figure.Group(parts=[course]), labels.title(profile.scenario), _about(profile), room)
+
+
+def _about(profile: Profile) -> list[str]:
+    return [*labels.subtitle(profile.scenario), summary.in_a_line(profile), basis(profile.evidence)]
+
+
+def _course(profile: Profile, width: float) -> figure.Group | None:
+    """Sequences that run and wait, and below them the KV cache in use, and replicas where they come and go.
+
+    None where no iteration was seen, or no request answered.
+    """
+    found = profile.summary
+    if found is None and profile.outcome is not None:
+        found = summary_of(profile.outcome, over_time=True)
+    if found is None or not found.totals.completed or not found.moments.end_s:
+        return None
+    moments, replicas = found.moments, _replicas_over_time(found)
+    capacity = sum(count * pool.kv_capacity_tokens for count, pool in zip(replicas, found.pools, strict=True))
+
+    def rows(name: str, column: str, values: Any) -> list[dict[str, Any]]:
+        pairs = zip(moments.edges_s, values, strict=False)
+        return [{"time_s": float(t), column: float(value), "line": name} for t, value in pairs]
+
+    divisor, unit = units.time_unit(moments.end_s)
+    color = figure.Series(column="line", looks=dict(zip(("running", "waiting"), LINES, strict=False)), legend=STROKES)
+    requests = [row for name in ("running", "waiting") for row in rows(name, "requests", moments.means(name))]
+    cache = rows("KV cache", "kv_use", moments.means("kv_tokens") / np.maximum(capacity, 1))
+    steps: dict[str, Any] = {"x": "time_s", "interpolate": "step-after", "strokeWidth": 1.5}
+    held = {"color": MEMORY_COLORS["kv_cache"], "opacity": 0.7, "strokeWidth": None}
+    drawn = [
+        (
+            173,
+            "requests",
+            figure.Axis(title="requests"),
+            figure.mark("line", requests, y="requests", color=color, **steps),
+        ),
+        (
+            *(86, "", figure.linear("% of the KV cache", 0, 1, 0.01, values=[0, 25, 50, 75, 100], labelOverlap=False)),
+            figure.mark("area", cache, y="kv_use", **{**steps, **held}),
+        ),
+    ]
+    if found.lifetimes is not None:
+        line = figure.mark("line", rows("replicas", "replicas", replicas[0]), y="replicas", color=LINES[2], **steps)
+        drawn.append((65, "", figure.Axis(title="replicas", scale={"domainMin": 0}), line))
+    x = figure.linear(unit, 0.0, moments.end_s, divisor)
+    title = {"requests": "Requests and KV cache over time"}
+    panels = [
+        figure.Panel(title=title.get(name, ""), x=x, y=y, marks=[one], width=width, height=height)
+        for height, name, y, one in drawn
+    ]
+    return figure.Group(parts=panels, spacing=14, apart=())
+
+
+def _replicas_over_time(found: Summary) -> list[Any]:
+    """How many replicas of each pool there are; where they come and go the mean over each moment."""
+    if found.lifetimes is None:
+        return list(found.replicas)
+    edges, begin_s = found.moments.edges_s, min(found.totals.first_arrival_s, found.moments.end_s)
+    seconds = np.diff(replica_seconds(found.lifetimes, begin_s, edges))
+    return [seconds / np.maximum(np.diff(np.maximum(edges, begin_s)), 1e-12)]
+
+
+def latency_chart(profile: Profile, measured: Outcome | None = None, room: Room = SCREEN) -> dict[str, Any] | None:
+    """Return a panel for each time; of a measured load with both lines. None where no request was answered."""
+    panels = _latency_panels(profile, measured, room)
+    if not panels:
+        return None
+    spans = [
+        f"{TIMES[key].lower()} p90 ± {percent(float((high / low) ** 0.5) - 1)}"
+        for key in TIMES
+        for low, high in [profile.interval.get(f"{key}.p90") or (0.0, None)]
+        if low and high
+    ]
+    lines = [*labels.subtitle(profile.scenario), *_slo_line(profile), basis(profile.evidence, ", ".join(spans))]
+    return figure.specification(
+        figure.beside(*panels, room=room, spacing=30), labels.title(profile.scenario), lines, room
+    )
+
+
+def _latency_panels(profile: Profile, measured: Outcome | None, room: Room) -> list[figure.Panel]:
+    """A panel for each time; none where no request was answered."""
+    simulated = _quantiles(profile)
+    seen = {} if measured is None else {key: s[np.isfinite(s)] for key, s in times_of(measured).items()}
+    both = {MEASURED: {key: np.quantile(s, _SHARES) for key, s in seen.items() if s.size}, SIMULATED: simulated}
+    slo, panels = profile.scenario.workload.slo, []
+    for key, title in TIMES.items():
+        lines = {name: there[key] for name, there in both.items() if key in there}
+        if simulated and lines:
+            panels.append(_spread_panel(title, lines, room, limit=getattr(slo, key, None)))
+    return panels
+
+
+def _slo_line(profile: Profile) -> list[str]:
+    """What the dashed lines are, where there are any."""
+    slo = profile.scenario.workload.slo
+    return [] if slo is None else [f"Dashed: SLO limits, which {slo.percentile:g} % of the requests must meet."]
+
+
+def _quantiles(profile: Profile) -> dict[str, NDArray[np.float64]]:
+    found = profile.summary
+    if found is None and profile.outcome is not None:
+        found = summary_of(profile.outcome)
+    if found is None or not found.totals.completed:
+        return {}
+    times = {key: np.array([found.samples[key].at(float(share)) for share in _SHARES]) for key in TIMES}
+    return {key: seconds for key, seconds in times.items() if np.isfinite(seconds).all()}
+
+
+def _spread_panel(
+    title: str, lines: Quantiles, room: Room, *, limit: float | None = None, height: int = 210
+) -> figure.Panel:
+    """The share of the requests that took no longer: a line for what was measured and one for what was simulated."""
+    seconds = np.maximum(np.concatenate([*lines.values(), [] if limit is None else [limit]]), _LEAST_S)
+    low, high = float(seconds.min()) / 1.15, float(seconds.max()) * 1.15
+    rows = [
+        {"time_s": rounded(max(s, _LEAST_S)), "share": round(float(share), 4), "line": name}
+        for name, spread in lines.items()
+        for share, s in zip(np.linspace(0.0, 1.0, spread.size), spread, strict=True)
+    ]
+    legend = STROKES if len(lines) > 1 else None
+    color = figure.Series(column="line", looks={name: _SIDES[name] for name in lines}, legend=legend)
+    dashes = {name: _DASHES[name] if legend else [1, 0] for name in lines}
+    dash = figure.Series(column="line", looks=dashes, legend=legend)
+    order = {"field": "share", "type": "quantitative"}
+    looks = {"color": color, "strokeDash": dash, "order": order, "strokeWidth": 1.8}
+    marks = [figure.mark("line", rows, x="time_s", y="share", **looks)]
+    if limit is not None:
+        marks.append(figure.threshold({"line": "SLO", "time_s": limit}, x="time_s"))
+    divisor, unit = (1e-3, "ms") if high < 1.0 else (1.0, "seconds")
+    x = figure.logarithmic(unit, low, high, divisor, labelOverlap="greedy")
+    y = figure.linear("% of the requests", 0, 1, 0.01, values=[0, 25, 50, 75, 90, 100])
+    return figure.Panel(title=title, x=x, y=y, marks=marks, width=room.plot(260), height=height)
+
+
+def replay_chart(measured: Outcome, profile: Profile, room: Room = SCREEN) -> dict[str, Any]:
+    """Return the picture of a measured load beside the simulation of the same requests."""
+    here, there = times_of(measured), times_of(profile.outcome)
+    groups = []
+    for key, title in TIMES.items():
+        both = np.isfinite(here[key]) & np.isfinite(there[key])
+        if both.any():
+            pair = {MEASURED: here[key][both], SIMULATED: there[key][both]}
+            pair = {name: np.maximum(seconds, _LEAST_S) for name, seconds in pair.items()}
+            spread = {name: np.quantile(seconds, _SHARES) for name, seconds in pair.items()}
+            panels = _requests_panel(pair, room), _spread_panel("", spread, room, height=125)
+            groups.append(figure.Group(parts=panels, spacing=18, title=title))
+    lines = [
+        *labels.subtitle(profile.scenario),
+        "Top: each point is a request; on the diagonal, simulated and measured times are equal.",
+        "Bottom: share of requests up to this time.",
+    ]
+    return figure.specification(
+        figure.beside(*groups, room=room, spacing=40), labels.title(profile.scenario), lines, room
+    )
+
+
+def _requests_panel(pair: Quantiles, room: Room) -> figure.Panel:
+    """Simulated over measured seconds, a point for each request."""
+    measured, simulated = pair.values()
+    low, high = float(np.min([*pair.values()])) / 1.1, float(np.max([*pair.values()])) * 1.1
+    shown = np.unique(np.linspace(0, measured.size - 1, min(measured.size, _MOST_POINTS)).astype(int))
+    requests = [
+        {"request": str(i + 1), "measured_s": float(measured[i]), "simulated_s": float(simulated[i])} for i in shown
+    ]
+    place = {"x": "measured_s", "y": "simulated_s"}
+    diagonal = [{"measured_s": end, "simulated_s": end} for end in (low, high)]
+    marks = [
+        figure.mark("line", diagonal, color=FAINT, strokeWidth=1, strokeDash=[4, 3], **place),
+        figure.mark("circle", requests, size=14, opacity=0.35, color=_SIDES[SIMULATED], **place),
+    ]
+    x, y = (figure.logarithmic(f"{name}, seconds", low, high) for name in pair)
+    return figure.Panel(x=x, y=y, marks=marks, width=room.plot(250), height=250)

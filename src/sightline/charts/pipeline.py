@@ -4,11 +4,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import altair as alt
-
 from sightline.answers import labels, units
-from sightline.charts import drawing
-from sightline.charts.drawing import SCREEN, Room
+from sightline.charts.drawing import SCREEN, Room, basis, rounded
+from sightline.charts.figure import Group, Panel, Series, linear, mark, names, specification, words
 from sightline.prediction.schedules.timeline import (
     BACKWARD,
     FORWARD,
@@ -81,8 +79,8 @@ def pipeline_chart(profile: Profile, room: Room = SCREEN) -> dict[str, Any] | No
     panels = [
         _panel(window, chosen, shown, kinds, (divisor, unit), room, named=window is windows[-1]) for window in windows
     ]
-    chart = alt.vconcat(*panels, spacing=22).resolve_scale(x="independent", color="independent")
-    return drawing.configure(chart, labels.title(profile.scenario), _lines(profile, stages, shown, windows), room)
+    chart = Group(parts=panels, spacing=22, apart=("x", "color"))
+    return specification(chart, labels.title(profile.scenario), _lines(profile, stages, shown, windows), room)
 
 
 def _lines(profile: Profile, stages: int, shown: Sequence[int], windows: Sequence[_Window]) -> list[str]:
@@ -103,7 +101,7 @@ def _lines(profile: Profile, stages: int, shown: Sequence[int], windows: Sequenc
         lines.append(f"Showing {drawn:,} micro-batches; one bar represents the rest.")
     low, high = profile.interval.get("step_time_s") or (None, None)
     said = f"step of {units.seconds(float(low))} to {units.seconds(float(high))}" if low and high else ""
-    return [*lines, drawing.basis(profile.evidence, said)]
+    return [*lines, basis(profile.evidence, said)]
 
 
 def _shown_stages(stages: int) -> list[int]:
@@ -138,58 +136,45 @@ def _panel(
     room: Room,
     *,
     named: bool,
-) -> Any:
+) -> Panel:
     """The bars of one part of the step; the last one has the legend."""
     width, (divisor, name) = room.plot(_WIDTH), unit
     within = [span for span in spans if span.end_s > window.start_s and span.start_s < window.end_s]
     pixel_s = (window.end_s - window.start_s) / width
-    bars = [_bar(span, window, divisor, pixel_s) for span in within if span.end_s > span.start_s]
+    bars = [_bar(span, window, pixel_s) for span in within if span.end_s > span.start_s]
     order = [f"stage {stage}" for stage in shown]
-    scale = alt.Scale(domain=[window.start_s / divisor, window.end_s / divisor], nice=False)
-    axis = alt.Axis(tickCount=room.ticks, labelFlush=False, format=",~f", labelOverlap="greedy")
-    x = alt.X("start:Q", title=f"time ({name})", scale=scale, axis=axis)
-    names = alt.Axis(grid=False, labelFontSize=11, labelPadding=6)
-    y = alt.Y("stage:N", sort=order, title=None, axis=names, scale=alt.Scale(domain=order, paddingInner=0.15))
-    columns = 4 if room.side_by_side else 2
-    legend = alt.Legend(title=None, orient="bottom", columns=columns, symbolType="square", offset=10)
-    colors = drawing.palette({kind: color for kind, color in _COLORS.items() if kind in kinds})
-    scaled = drawing.in_si("s", divisor, "start", "end", "middle")
-    source = drawing.of(bars, scaled)
-    mark = source.mark_bar(stroke="white", strokeWidth=0.5).encode(
-        x=x,
-        x2=alt.X2("end:Q"),
-        y=y,
-        color=alt.Color("kind:N", scale=colors, legend=legend if named else None),
-        tooltip=[
-            alt.Tooltip("stage:N"),
-            alt.Tooltip("kind:N"),
-            alt.Tooltip("micro_batch:N"),
-            alt.Tooltip("start:Q", format=".4~g"),
-            alt.Tooltip("end:Q"),
+    legend = {"columns": 4 if room.side_by_side else 2, "symbolType": "square", "offset": 10}
+    colors = {kind: color for kind, color in _COLORS.items() if kind in kinds}
+    color = Series(column="kind", looks=colors, legend=legend if named else None)
+    numbered = [bar for bar in bars if "text" in bar]
+    ink = {"field": "ink", "type": "nominal", "scale": None, "legend": None}
+    middle = {"x": "middle_s", "y": "stage", "align": None, "dx": 0, "fontSize": 10, "color": ink}
+    tooltip = ["stage", "kind", "micro_batch", ("start_s", ".4~g"), ("end_s", ".4~g")]
+    looks = {"stroke": "white", "strokeWidth": 0.5, "tooltip": tooltip}
+    ticks = {"tickCount": room.ticks, "labelFlush": False, "format": ",~f", "labelOverlap": "greedy"}
+    return Panel(
+        title=window.title,
+        heading={"frame": "bounds"},
+        x=linear(f"time ({name})", window.start_s, window.end_s, divisor, **ticks),
+        y=names(order, scale={"domain": order, "paddingInner": 0.15}, labelFontSize=11, labelPadding=6),
+        marks=[
+            mark("bar", bars, x="start_s", x2="end_s", y="stage", color=color, **looks),
+            *([words(numbered, **middle)] if numbered else []),
         ],
-    )
-    said = [bar for bar in bars if "text" in bar]
-    layers = [mark]
-    if said:
-        text = drawing.of(said, scaled).mark_text(fontSize=10)
-        ink = alt.Color("ink:N", scale=None, legend=None)
-        layers.append(text.encode(x=alt.X("middle:Q"), y=y, text=alt.Text("text:N"), color=ink))
-    height = (_ROW if len(shown) <= _MOST_ROWS // 2 else _THIN) * len(shown)
-    return (
-        alt.layer(*layers)
-        .resolve_scale(color="independent")
-        .properties(width=width, height=height, title=drawing.heading(window.title, frame="bounds"))
+        width=width,
+        height=(_ROW if len(shown) <= _MOST_ROWS // 2 else _THIN) * len(shown),
+        apart=["color"],
     )
 
 
-def _bar(span: Span, window: _Window, divisor: float, pixel_s: float) -> dict[str, Any]:
+def _bar(span: Span, window: _Window, pixel_s: float) -> dict[str, Any]:
     """A bar with the number of its micro-batch, where that has room."""
     start_s, end_s = max(span.start_s, window.start_s), min(span.end_s, window.end_s)
     number = "" if span.micro_batch is None else str(span.micro_batch + 1)
     kind = _kind(span)
     fits = bool(number) and kind != COMMUNICATION and (end_s - start_s) / pixel_s >= _DIGIT * len(number)
-    start, end = (drawing.rounded(seconds / divisor) for seconds in (start_s, end_s))
-    found = {"stage": f"stage {span.stage}", "kind": kind, "micro_batch": number or None, "start": start, "end": end}
+    start, end = rounded(start_s), rounded(end_s)
+    bar = {"stage": f"stage {span.stage}", "kind": kind, "micro_batch": number or None, "start_s": start, "end_s": end}
     if not fits:
-        return found
-    return found | {"text": number, "middle": (start + end) / 2, "ink": _LIGHT_TEXT if kind in _DARK else _DARK_TEXT}
+        return bar
+    return bar | {"text": number, "middle_s": (start + end) / 2, "ink": _LIGHT_TEXT if kind in _DARK else _DARK_TEXT}

@@ -1,17 +1,14 @@
-"""A Pareto front: plans by two of their figures, those that nothing beats in both, and the chosen one."""
+"""A search of plans: the Pareto front or the scaling, limits, and where time and memory of the best plans go."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import altair as alt
-
 from sightline.answers import plan_columns, plan_sentences, summary
-from sightline.charts import drawing, stacks
-from sightline.charts.axes import Axis, axis
+from sightline.charts import figure, stacks
 from sightline.charts.curves import LEAST_POINTS, Scale, scaling_panels
-from sightline.charts.drawing import SCREEN, Room
-from sightline.charts.stacks import Bar, limit_panel
+from sightline.charts.drawing import SCREEN, Room, basis
+from sightline.charts.stacks import Bar, Ends, limit_panel
 from sightline.planning.plan_answer import PlanAnswer, RankedPlan
 from sightline.profile import overlapped_s
 from sightline.profile.metrics import metric_of
@@ -26,165 +23,28 @@ _DISTANCE = 4.0
 CHOSEN, FRONT, OTHER = "chosen", "on the Pareto front", "other plans"
 _COLORS = {CHOSEN: "#d4570c", FRONT: "#174a8c", OTHER: "#a3a3a3"}
 _SHAPES = {CHOSEN: "diamond", FRONT: "circle", OTHER: "circle"}
-
-Ends = tuple[float, float]
+Box = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """A plan by two of its figures, in SI units."""
+    """A point with its label, in SI units."""
 
     x: float
     y: float
     label: str
-    """Next to the point, if there is room."""
-    about: str = ""
-    """Shown when it is pointed at."""
-    on_front: bool = False
-    chosen: bool = False
-    x_interval: Ends | None = None
-    y_interval: Ends | None = None
+    is_first: bool = False
+    """Whether its label has a place before those of others."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Region:
-    """What is asked for: values of an axis on one side of a limit; None where there is no limit."""
-
-    label: str
-    x_most: float | None = None
-    x_least: float | None = None
-    y_most: float | None = None
-    y_least: float | None = None
-
-
-def front_panel(
-    points: Sequence[Point], x: Axis, y: Axis, *, title: str, region: Region | None = None, room: Room = SCREEN
-) -> Any:
-    """Return the panel of a front: all points, the front's line, intervals of the labelled ones, what is asked for."""
-    width = room.panel + (0 if room.side_by_side else room.labels - 20)
-    across = alt.X("x:Q", title=x.title, scale=x.scale(), axis=x.ticks(room.ticks))
-    up = alt.Y("y:Q", title=y.title, scale=y.scale(), axis=y.ticks(6))
-    layers = [
-        *([_region_mark(region, x, y)] if region else []),
-        _line([p for p in points if p.on_front], x, y, across, up),
-        *_intervals([p for p in points if p.chosen or p.on_front], x, y, across, up),
-        _dots(points, x, y, across, up),
-        *_labels(points, x, y, width, across, up),
-    ]
-    heading = drawing.heading(title, f"shaded: {region.label}" if region else "", frame="bounds")
-    return alt.layer(*layers).properties(width=width, height=_HEIGHT, title=heading)
-
-
-def _at(point: Point, x: Axis, y: Axis) -> dict[str, Any]:
-    kind = CHOSEN if point.chosen else FRONT if point.on_front else OTHER
-    named = {"plan": point.label, "about": point.about or point.label}
-    return {"x": point.x / x.divisor, "y": point.y / y.divisor, "kind": kind, **named}
-
-
-def _units(x: Axis, y: Axis) -> drawing.Units:
-    """The columns of points by the result keys of the axes, and of the ends of their intervals."""
-    named = {"x": (x, x.key), "y": (y, y.key)}
-    named |= {"x2": (x, f"{x.key}.high"), "y2": (y, f"{y.key}.high")}
-    return {column: (key, axis.divisor) for column, (axis, key) in named.items()}
-
-
-def _line(front: Sequence[Point], x: Axis, y: Axis, across: Any, up: Any) -> Any:
-    """The front as a line from point to point."""
-    ordered = [_at(point, x, y) for point in sorted(front, key=lambda point: point.x)]
-    line = drawing.of(ordered, _units(x, y)).mark_line(strokeWidth=1.5, color=_COLORS[FRONT], opacity=0.6)
-    return line.encode(x=across, y=up, order=alt.Order("x:Q"))
-
-
-def _dots(points: Sequence[Point], x: Axis, y: Axis, across: Any, up: Any) -> Any:
-    drawn = sorted(points, key=lambda point: (point.chosen, point.on_front))
-    there = [kind for kind in _COLORS if any(_at(point, x, y)["kind"] == kind for point in points)]
-    colors = drawing.palette({kind: _COLORS[kind] for kind in there})
-    shapes = alt.Scale(domain=there, range=[_SHAPES[kind] for kind in there])
-    legend = alt.Legend(title=None, orient="bottom", direction="horizontal", symbolType="circle")
-    marks = drawing.of([_at(point, x, y) for point in drawn], _units(x, y)).mark_point(filled=True, opacity=1)
-    size = alt.condition(f"datum.kind === '{CHOSEN}'", alt.value(130), alt.value(48))
-    return marks.encode(
-        x=across,
-        y=up,
-        color=alt.Color("kind:N", scale=colors, legend=legend),
-        shape=alt.Shape("kind:N", scale=shapes, legend=legend),
-        size=size,
-        tooltip=[
-            alt.Tooltip("about:N", title="plan"),
-            alt.Tooltip("x:Q", title=x.title, format=".4~g"),
-            alt.Tooltip("y:Q", title=y.title, format=".4~g"),
-        ],
-    )
-
-
-def _intervals(points: Sequence[Point], x: Axis, y: Axis, across: Any, up: Any) -> list[Any]:
-    """Thin lines through points, in the directions in which their intervals are known."""
-    layers = []
-    for name, side, other in (("x", x, y), ("y", y, x)):
-        spans = []
-        for point in points:
-            ends = point.x_interval if name == "x" else point.y_interval
-            if ends is None:
-                continue
-            low, high = (min(max(end / side.divisor, side.low), side.high) for end in ends)
-            fixed = (point.y if name == "x" else point.x) / other.divisor
-            spans.append({"plan": point.label, name: low, f"{name}2": high, "y" if name == "x" else "x": fixed})
-        if spans:
-            scaled = {**_units(x, y), name: (f"{side.key}.low", side.divisor)}
-            rule = drawing.of(spans, scaled).mark_rule(strokeWidth=1, color=drawing.INK, opacity=0.35)
-            second = {"x2": "x2:Q"} if name == "x" else {"y2": "y2:Q"}
-            layers.append(rule.encode(x=across, y=up, **second))
-    return layers
-
-
-def _region_mark(region: Region, x: Axis, y: Axis) -> Any:
-    """A shaded area of what is asked for."""
-    sides = (
-        ("x", x, region.x_least, x.low),
-        ("x2", x, region.x_most, x.high),
-        ("y", y, region.y_least, y.low),
-        ("y2", y, region.y_most, y.high),
-    )
-    box = {
-        name: min(max(end if limit is None else limit / side.divisor, side.low), side.high)
-        for name, side, limit, end in sides
-    }
-    area = drawing.of([box]).mark_rect(color="#179e5f", opacity=0.13)
-    return area.encode(
-        x=alt.X("x:Q", scale=x.scale()), x2=alt.X2("x2:Q"), y=alt.Y("y:Q", scale=y.scale()), y2=alt.Y2("y2:Q")
-    )
-
-
-def _labels(points: Sequence[Point], x: Axis, y: Axis, width: float, across: Any, up: Any) -> list[Any]:
-    """Labels next to their points, as far as they overlap neither each other nor a point."""
-    by_place: dict[tuple[int, int], list[dict[str, Any]]] = {}
-    for point, (right, down, *_) in placed(points, x, y, width):
-        by_place.setdefault((right, down), []).append({**_at(point, x, y), "text": point.label})
-    layers = []
-    for right, down, align, baseline in _PLACES:
-        found = by_place.get((right, down))
-        if found:
-            text = drawing.of(found, _units(x, y)).mark_text(
-                align=align,
-                baseline=baseline,
-                dx=right * _DISTANCE,
-                dy=down * _DISTANCE,
-                fontSize=11,
-                color=drawing.INK,
-            )
-            layers.append(text.encode(x=across, y=up, text=alt.Text("text:N")))
-    return layers
-
-
-Box = tuple[float, float, float, float]
-
-
-def placed(points: Sequence[Point], x: Axis, y: Axis, width: float) -> list[tuple[Point, tuple[int, int, str, str]]]:
-    """Return the points whose label has a place, with that place; the chosen one and the front come first."""
+def placed(
+    points: Sequence[Point], x: figure.Axis, y: figure.Axis, width: float
+) -> list[tuple[Point, tuple[int, int, str, str]]]:
+    """Return the points whose label has a place, with that place: they overlap neither each other nor a point."""
     spots = {id(point): (x.place(point.x) * width, (1 - y.place(point.y)) * _HEIGHT) for point in points}
     taken: list[Box] = [(left - 3, top - 3, left + 3, top + 3) for left, top in spots.values()]
     found = []
-    for point in sorted(points, key=lambda point: (not point.chosen, not point.on_front))[:_MOST_LABELS]:
+    for point in sorted(points, key=lambda point: not point.is_first)[:_MOST_LABELS]:
         left, top = spots[id(point)]
         for place in _PLACES:
             box = box_of(point.label, left, top, place[0], place[1])
@@ -209,6 +69,21 @@ def overlap(one: Box, other: Box) -> bool:
     return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
 
 
+def point_labels(
+    points: Sequence[Point], x: figure.Axis, y: figure.Axis, width: float, columns: tuple[str, str], size: int = 11
+) -> list[figure.Mark]:
+    """Return the labels of points on two columns, as far as they have room."""
+    across, up = columns
+    by_place: dict[tuple[int, int, str, str], list[dict[str, Any]]] = {}
+    for point, place in placed(points, x, y, width):
+        if point.label:
+            by_place.setdefault(place, []).append({across: point.x, up: point.y, "text": point.label})
+    return [
+        figure.words(rows, x=across, y=up, align=align, baseline=baseline, fontSize=size, dx=4 * right, dy=4 * down)
+        for (right, down, align, baseline), rows in by_place.items()
+    ]
+
+
 _MOST = 12
 """Plans whose time and memory are drawn."""
 _SHORT_ROW = 52
@@ -222,24 +97,14 @@ _FOLLOWS = {
 """The time that a figure follows from, and whether it is a rate: less where the time is longer."""
 
 
-def plan_chart(answer: PlanAnswer, room: Room = SCREEN, *, titled: bool = True) -> dict[str, Any]:
-    """Return the Vega-Lite specification.
-
-    Args:
-        answer: Of a search.
-        room: How large the chart may be.
-        titled: Whether it says what it shows, as it has to on its own.
-    """
+def plan_chart(answer: PlanAnswer, room: Room = SCREEN) -> dict[str, Any]:
+    """Return the Vega-Lite specification of the trade, limits, and where time and memory of the best plans go."""
+    title = plan_sentences.title(answer)
     if not answer.plans:
-        nothing = drawing.of([{"text": plan_sentences.searched(answer)}]).mark_text().encode(text=alt.Text("text:N"))
-        return drawing.configure(nothing, plan_sentences.title(answer), room=room)
-    asked = _promised(answer) or answer.limits
-    panels = [*_trade(answer, asked, room), *_limits(answer, asked, room), stacks_panel(answer, room)]
-    chart = alt.concat(*panels, columns=1, spacing=30, align="none").resolve_scale(
-        color="independent", shape="independent"
-    )
-    title = plan_sentences.title(answer) if titled else ""
-    return drawing.configure(chart, title, _lines(answer) if titled else (), room)
+        return figure.specification(figure.message(plan_sentences.searched(answer)), title, room=room)
+    limits = _promised(answer) or answer.limits
+    panels = [*_trade(answer, limits, room), *_limits(answer, limits, room), _stacks(answer, room)]
+    return figure.specification(figure.Group(parts=panels, spacing=30), title, _lines(answer), room)
 
 
 def _lines(answer: PlanAnswer) -> list[str]:
@@ -255,14 +120,14 @@ def _lines(answer: PlanAnswer) -> list[str]:
     return [*lines, *plan_sentences.standing(answer), *summary.anchor_sentences([one.profile for one in answer.plans])]
 
 
-def stacks_panel(answer: PlanAnswer, room: Room = SCREEN) -> Any:
-    """Return time by phase and memory by part of the best plans."""
+def _stacks(answer: PlanAnswer, room: Room) -> figure.Group:
+    """Time by phase and memory by part of the best plans."""
     named = [(row_of(answer, one, room), one.profile) for one in answer.plans[:_MOST]]
     whole = answer.plans[0].profile
     title = whole.task.metrics[whole.task.whole.partition(".")[0]].label.capitalize()
     if not room.side_by_side:
         room = replace(room, panel=room.panel + room.labels - _SHORT_ROW, labels=_SHORT_ROW)
-    return drawing.beside(stacks.times(named, title, room), stacks.memory(named, room), room=room)
+    return figure.beside(stacks.times(named, title, room), stacks.memory(named, room), room=room)
 
 
 def row_of(answer: PlanAnswer, plan: RankedPlan, room: Room = SCREEN) -> str:
@@ -272,25 +137,65 @@ def row_of(answer: PlanAnswer, plan: RankedPlan, room: Room = SCREEN) -> str:
     return plan_columns.name_of(answer, plan)
 
 
-def _trade(answer: PlanAnswer, limits: Mapping[str, float], room: Room) -> Iterator[Any]:
+def _trade(answer: PlanAnswer, limits: Mapping[str, float], room: Room) -> Iterator[figure.Panel | figure.Group]:
     """The Pareto front if one was asked for, or the curve over numbers of devices if these vary."""
     if answer.pareto and plan_columns.front_axes(answer):
-        yield front(answer, limits, room)
+        yield _front(answer, limits, room)
     scales = _scales(answer)
     lines = {scale.line for scale in scales}
     if any(sum(s.line == line for s in scales) >= LEAST_POINTS for line in lines):
         yield scaling_panels(scales, room)
 
 
-def front(answer: PlanAnswer, limits: Mapping[str, float], room: Room = SCREEN) -> Any:
-    """Return the panel of the Pareto front."""
+def _front(answer: PlanAnswer, limits: Mapping[str, float], room: Room) -> figure.Panel:
+    """The panel of the front: all points, the front's line, intervals of the labelled ones, what is asked for."""
     keys = list(plan_columns.front_axes(answer))
-    across, up = (_axis(answer, key) for key in keys)
-    there = [one for one in answer.plans if all(plan_columns.value(one, key) is not None for key in keys)]
-    points = [_point(answer, one, keys) for one in there]
+    (x, y), (across, up) = (_axis(answer, keys[0], room.ticks), _axis(answer, keys[1], 6)), keys
+    rows = [
+        row
+        for position, plan in enumerate(answer.plans)
+        if (row := _point(answer, plan, keys, is_best=position in answer.pareto))
+    ]
+    rows.sort(key=lambda row: (row["kind"] == CHOSEN, row["is_best"]))
+    best = [row for row in rows if row["kind"] != OTHER]
+    kinds = [kind for kind in _COLORS if any(row["kind"] == kind for row in rows)]
+    legend = {"direction": "horizontal", "symbolType": "circle"}
+    color, shape = (
+        figure.Series(column="kind", looks={kind: looks[kind] for kind in kinds}, legend=legend)
+        for looks in (_COLORS, _SHAPES)
+    )
+    size = {"condition": {"test": f"datum.kind === '{CHOSEN}'", "value": 130}, "value": 48}
+    tooltip = [("about", "", "plan"), (across, ".4~g", x.title), (up, ".4~g", y.title)]
+    line = sorted((row for row in rows if row["is_best"]), key=lambda row: row[across])
+    order = {"field": across, "type": "quantitative"}
+    thin = {"strokeWidth": 1, "opacity": 0.35}
+    spans = {key: [row for row in best if f"{key}.low" in row] for key in keys}
+    asked, about = _region(keys, limits, x, y)
+    width = room.panel + (0 if room.side_by_side else room.labels - 20)
+    points = [
+        Point(x=row[across], y=row[up], label=row["plan"], is_first=row["kind"] != OTHER) for row in reversed(rows)
+    ]
+    marks = [
+        *asked,
+        figure.mark("line", line, x=across, y=up, order=order, strokeWidth=1.5, color=_COLORS[FRONT], opacity=0.6),
+        figure.interval(spans[across], y=up, x=f"{across}.low", x2=f"{across}.high", **thin),
+        figure.interval(spans[up], x=across, y=f"{up}.low", y2=f"{up}.high", **thin),
+        figure.mark(
+            "point", rows, x=across, y=up, filled=True, opacity=1, color=color, shape=shape, size=size, tooltip=tooltip
+        ),
+        *point_labels(points, x, y, width, (across, up)),
+    ]
     title = " and ".join(plan_columns.name(key) for key in keys)
-    title = f"Pareto front: {title}"
-    return front_panel(points, across, up, title=title, region=_region(keys, limits), room=room)
+    return figure.Panel(
+        title=f"Pareto front: {title}",
+        subtitle=f"shaded: {about}" if about else "",
+        heading={"frame": "bounds"},
+        x=x,
+        y=y,
+        marks=[one for one in marks if one.rows],
+        width=width,
+        height=_HEIGHT,
+    )
 
 
 def front_chart(answer: PlanAnswer, room: Room = SCREEN) -> dict[str, Any] | None:
@@ -298,33 +203,33 @@ def front_chart(answer: PlanAnswer, room: Room = SCREEN) -> dict[str, Any] | Non
     if not answer.plans or not answer.pareto or not plan_columns.front_axes(answer):
         return None
     has = "thin line" if any(one.profile.interval for one in answer.plans) else ""
-    lines = [plan_sentences.searched(answer), drawing.basis([one.profile.evidence for one in answer.plans], has)]
-    panel = front(answer, _promised(answer) or answer.limits, room)
-    # In a concatenation the panel keeps its own title, which says what is shaded.
-    return drawing.configure(alt.vconcat(panel), plan_sentences.title(answer), [line for line in lines if line], room)
+    lines = [plan_sentences.searched(answer), basis([one.profile.evidence for one in answer.plans], has)]
+    panel = _front(answer, _promised(answer) or answer.limits, room)
+    return figure.specification(panel, plan_sentences.title(answer), lines, room)
 
 
-def _axis(answer: PlanAnswer, key: str) -> Axis:
-    values = [found for one in answer.plans if (found := plan_columns.value(one, key)) is not None]
+def _axis(answer: PlanAnswer, key: str, ticks: int) -> figure.Axis:
+    values = [value for one in answer.plans if (value := plan_columns.value(one, key)) is not None]
     shown = [one for position, one in enumerate(answer.plans) if position in answer.pareto or one.rank == 1]
     values += [end for one in shown for end in interval_of(one, key) or ()]
     better = "more" if metric_of(key).better == "higher" else "less"
-    return axis(key, plan_columns.name(key), values, best=better)
+    return figure.axis(figure.quantity(key, plan_columns.name(key)), values, count=ticks, better=better)
 
 
-def _point(answer: PlanAnswer, plan: RankedPlan, keys: list[str]) -> Point:
-    x, y = (plan_columns.value(plan, key) or 0.0 for key in keys)
-    ends = [interval_of(plan, key) for key in keys]
-    return Point(
-        x=x,
-        y=y,
-        label=str(plan.rank),
-        about=row_of(answer, plan),
-        on_front=any(answer.plans[position] is plan for position in answer.pareto),
-        chosen=plan.rank == 1,
-        x_interval=ends[0],
-        y_interval=ends[1],
-    )
+def _point(answer: PlanAnswer, plan: RankedPlan, keys: Sequence[str], *, is_best: bool) -> dict[str, Any] | None:
+    """A plan by two of its figures with their intervals; None where one is not known."""
+    figures = {key: value for key in keys if (value := plan_columns.value(plan, key)) is not None}
+    if len(figures) < len(keys):
+        return None
+    kind = CHOSEN if plan.rank == 1 else FRONT if is_best else OTHER
+    ends = {key: interval_of(plan, key) for key in keys}
+    known = {
+        f"{key}.{name}": end
+        for key, both in ends.items()
+        for name, end in zip(("low", "high"), both or (), strict=False)
+    }
+    about = {"plan": str(plan.rank), "about": row_of(answer, plan), "kind": kind, "is_best": is_best}
+    return {**about, **figures, **known}
 
 
 def interval_of(plan: RankedPlan, key: str) -> Ends | None:
@@ -341,16 +246,28 @@ def interval_of(plan: RankedPlan, key: str) -> Ends | None:
     return value * low / whole, value * high / whole
 
 
-def _region(keys: list[str], limits: Mapping[str, float]) -> Region | None:
-    """What was allowed of the figures on the axes; a time per token is the reciprocal of a user's rate."""
-    asked = {key: limits[key] for key in keys if key in limits}
-    said = [f"at most a {plan_columns.name(key)} of {plan_columns.shown(key, most)}" for key, most in asked.items()]
+def _region(
+    keys: Sequence[str], limits: Mapping[str, float], x: figure.Axis, y: figure.Axis
+) -> tuple[list[figure.Mark], str]:
+    """A shaded area of what was allowed of the figures on the axes, with its words; nothing where there is no limit.
+
+    A time per token is the reciprocal of a user's rate.
+    """
+    most = {key: limits[key] for key in keys if key in limits}
+    label = [f"at most a {plan_columns.name(key)} of {plan_columns.shown(key, limit)}" for key, limit in most.items()]
     rate = 1 / limits["tpot_s"] if "tpot_s" in limits and keys[0] == plan_columns.SERVING_AXES[0] else None
     if rate is not None:
-        said.append(f"at least {plan_columns.shown(keys[0], rate)} {plan_columns.name(keys[0])}")
-    if not said:
-        return None
-    return Region(label=" and ".join(said), x_most=asked.get(keys[0]), y_most=asked.get(keys[1]), x_least=rate)
+        label.append(f"at least {plan_columns.shown(keys[0], rate)} {plan_columns.name(keys[0])}")
+    if not label:
+        return [], ""
+    box = {
+        "left": x.within(rate or float("-inf")),
+        "right": x.within(most.get(keys[0], float("inf"))),
+        "bottom": y.within(float("-inf")),
+        "top": y.within(most.get(keys[1], float("inf"))),
+    }
+    area = figure.mark("rect", [box], x="left", x2="right", y="bottom", y2="top", color="#179e5f", opacity=0.13)
+    return [area], " and ".join(label)
 
 
 def _promised(answer: PlanAnswer) -> dict[str, float]:
@@ -363,7 +280,7 @@ def _promised(answer: PlanAnswer) -> dict[str, float]:
     return {plan_columns.at_percentile(key, slo.percentile): limit for key, limit in limits_of(slo).items()}
 
 
-def _limits(answer: PlanAnswer, limits: Mapping[str, float], room: Room) -> Iterator[Any]:
+def _limits(answer: PlanAnswer, limits: Mapping[str, float], room: Room) -> Iterator[figure.Panel | figure.Group]:
     """A panel for each limit that no axis of the front shows: what the plans take of it."""
     on_axes = plan_columns.front_axes(answer)
     for key, limit in limits.items():

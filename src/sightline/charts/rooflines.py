@@ -1,17 +1,18 @@
-"""Where operators stand on the roofline, and where its axes end."""
+"""Rooflines: what memory, L2, links and network allow, and the operators of a profile or a layer's matmuls below them.
+
+An operator stands at the FLOPs that it does for each byte of the memory, at the FLOP/s that it reaches. Those without
+FLOPs of matrices have no place on a logarithmic axis, so they stand at the left edge: as far below the line of the
+memory, or of the network, as their bytes per second are below its bandwidth.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import atan2, degrees, log
 from typing import Any, NamedTuple
 
-import altair as alt
-
 from sightline.answers import labels, summary, units
 from sightline.answers.analyses import ridges
-from sightline.charts import drawing
-from sightline.charts.axes import decade_ticks
-from sightline.charts.drawing import SCREEN, Room
+from sightline.charts import figure
+from sightline.charts.drawing import FAINT, INK, LINE, PHASE_COLORS, SCREEN, Room, basis, rounded
 from sightline.explanation.limits import peaks_of
 from sightline.prediction.roofline_table import RooflineRow, RooflineTable
 from sightline.profile import IDLE_PHASES, Profile, Row
@@ -20,38 +21,105 @@ from sightline.program.formats import HALF_SUMS
 _LEFT, _RIGHT = 0.5, 3.0
 """Factors by which the axis goes on beyond the operators."""
 _MOST_MODULES = 7
-REST = "other modules"
+_REST = "other modules"
 _OF_MEMORY, _OF_NETWORK = 1.35, 1.9
 """Where, over the lower end of the axis, operators without FLOPs stand in the left edge."""
+_WIDTH, _HEIGHT = 620, 380
+_ALONG = {"L2": 0.3, "DRAM": 0.66, "links": 0.5, "network": 0.5}
+"""Where along its slope the name of a level stands."""
+_EDGE = 2.5
+"""Where, over the lower end of the axis, the left edge ends, in which operators without FLOPs stand."""
+_MOST_TABLES = 12
+_PLACE = {"x": "flop_per_byte", "y": "flop_per_s"}
+Ends = tuple[float, float]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ends:
-    """Where the axes end."""
+class Roof(NamedTuple):
+    """A line of the roofline."""
 
-    x: tuple[float, float]
-    y: tuple[float, float]
+    name: str
+    bytes_per_s: float
 
 
-def placed(profile: Profile, rows: Sequence[Row], peaks: Mapping[str, float]) -> tuple[list[dict[str, Any]], Ends]:
-    """Return the points of operators, and the ends of the axes around them."""
+def _axes(x: Ends, y: Ends) -> tuple[figure.Axis, figure.Axis]:
+    looks: dict[str, Any] = {"format": "~s", "grid": False, "labelOverlap": "greedy"}
+    return figure.logarithmic("intensity (FLOP/byte)", *x, **looks), figure.logarithmic(
+        "achieved (FLOP/s)", *y, **looks
+    )
+
+
+def operator_roofline(profile: Profile, room: Room = SCREEN) -> dict[str, Any] | None:
+    """Return the Vega-Lite specification; None of a profile without operators, or of a device without datasheet."""
+    rows = [row for row in profile.rows if row.phase not in IDLE_PHASES and float(row.time_s) > 0]
+    device = profile.scenario.cluster.device
+    if not any(float(row.flops) > 0 for row in rows) or not device.memory_bandwidth or not device.peak_flops:
+        return None
+    peaks = _peaks(profile, rows)
+    points, x_ends, y_ends = _placed(profile, rows, peaks)
+    if not points:
+        return None
+    x, y = _axes(x_ends, y_ends)
+    marks = [*_roofs(profile, peaks, x_ends, y_ends, room), _dots(points, room)]
+    panel = figure.Panel(x=x, y=y, marks=marks, width=room.plot(_WIDTH), height=_HEIGHT)
+    return figure.specification(panel, labels.title(profile.scenario), _lines(profile, room), room)
+
+
+def _lines(profile: Profile, room: Room) -> list[str]:
+    said = [
+        "Each point is an operator; its area is its share of the time. Lines are datasheet rates.",
+        (
+            "The grey strip holds operators without matrix FLOPs; their distance to a line is their distance to its "
+            "bandwidth."
+        ),
+    ]
+    interval = profile.interval.get(profile.task.whole)
+    whole = f"80 % interval of the total: {summary.spread(profile)}" if interval and interval[1] else ""
+    first = labels.subtitle(profile.scenario)[:1] if room.side_by_side else ()
+    return [*first, *said, *filter(None, (whole, basis(profile.evidence)))]
+
+
+def _peaks(profile: Profile, rows: Sequence[Row]) -> dict[str, float]:
+    """The peaks of the types that the plan computes in, and of the next one where operators go beyond them."""
+    found = peaks_of(profile)
+    reached = max(float(row.flops) / float(row.time_s) for row in rows)
+    if reached <= max(found.values()):
+        return found
+    rates = profile.scenario.cluster.device.peak_flops
+    beyond = [(peak, name) for name, peak in rates.items() if peak >= reached and name != HALF_SUMS]
+    return found | {name: peak for peak, name in sorted(beyond)[:1]}
+
+
+def roofs_of(profile: Profile) -> list[Roof]:
+    """Return the levels whose bandwidth is known, those of the device first."""
+    cluster, found = profile.scenario.cluster, []
+    device = cluster.device
+    found.append(Roof("DRAM", float(device.memory_bandwidth)))
+    if device.l2_bandwidth and device.l2_bandwidth > device.memory_bandwidth:
+        found.append(Roof("L2", float(device.l2_bandwidth)))
+    if int(cluster.devices) > 1:
+        per_node = min(int(cluster.per_node), int(cluster.devices))
+        if per_node > 1 and cluster.intra_node.bandwidth:
+            found.append(Roof("links", float(cluster.intra_node.bandwidth)))
+        if int(cluster.devices) > per_node and cluster.network.bandwidth_per_node:
+            found.append(Roof("network", float(cluster.network.bandwidth_per_node) / per_node))
+    return found
+
+
+def _placed(
+    profile: Profile, rows: Sequence[Row], peaks: Mapping[str, float]
+) -> tuple[list[dict[str, Any]], Ends, Ends]:
+    """The points of operators, and the ends of both axes around them."""
     total_s = sum(float(row.exposed_s) for row in rows) or 1.0
     merged = list(_merged(rows))
-    inner = [one for one in merged if one["flops"] > 0 and one["bytes"] > 0]
-    intensities = [one["flops"] / one["bytes"] for one in inner]
-    device = profile.scenario.cluster.device
-    ridge = max(peaks.values()) / float(device.memory_bandwidth)
+    intensities = [one["flops"] / one["bytes"] for one in merged if one["flops"] > 0 and one["bytes"] > 0]
+    ridge = max(peaks.values()) / float(profile.scenario.cluster.device.memory_bandwidth)
     low = min([*intensities, ridge / 30]) * _LEFT / 4
     high = max([*intensities, ridge]) * _RIGHT
     shown = _shown_modules(merged)
-    points = []
-    for one in merged:
-        point = _point(one, low, shown, total_s)
-        if point is not None:
-            points.append(point)
+    points = [point for one in merged if (point := _point(one, low, shown, total_s)) is not None]
     rates = [point["flop_per_s"] for point in points]
     top = max(peaks.values()) * 1.9
-    return points, Ends(x=(low, high), y=(min([*rates, top / 1e3]) / 1.6, top))
+    return points, (low, high), (min([*rates, top / 1e3]) / 1.6, top)
 
 
 def _merged(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
@@ -91,275 +159,133 @@ def _point(one: Mapping[str, Any], low: float, shown: Sequence[str], total_s: fl
     phase = one["phase"]
     return {
         "operator": one["operator"],
-        "module": one["module"] if one["module"] in shown else REST,
+        "module": one["module"] if one["module"] in shown else _REST,
         "phase": summary.LABELS.get(phase, phase),
-        "flop_per_byte": drawing.rounded(intensity),
-        "flop_per_s": drawing.rounded(rate),
-        "time_s": drawing.rounded(seconds),
-        "share": drawing.rounded(one["exposed_s"] / total_s),
+        "flop_per_byte": rounded(intensity),
+        "flop_per_s": rounded(rate),
+        "time_s": rounded(seconds),
+        "share": rounded(one["exposed_s"] / total_s),
         "bound": one["bound"],
     }
 
 
-_WIDTH, _HEIGHT = 620, 380
-_SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "triangle-left")
-_ALONG = {"L2": 0.3, "DRAM": 0.66, "links": 0.5, "network": 0.5}
-"""Where along its slope the name of a level stands."""
-_EDGE = 2.5
-"""Where, over the lower end of the axis, the left edge ends, in which operators without FLOPs stand."""
-
-
-class Roof(NamedTuple):
-    """A line of the roofline."""
-
-    name: str
-    bytes_per_s: float
-
-
-def operator_roofline(profile: Profile, room: Room = SCREEN) -> dict[str, Any] | None:
-    """Return the Vega-Lite specification; None of a profile without operators, or of a device without datasheet."""
-    rows = [row for row in profile.rows if row.phase not in IDLE_PHASES and float(row.time_s) > 0]
-    device = profile.scenario.cluster.device
-    if not any(float(row.flops) > 0 for row in rows) or not device.memory_bandwidth or not device.peak_flops:
-        return None
-    peaks = _peaks(profile, rows)
-    points, ends = placed(profile, rows, peaks)
-    if not points:
-        return None
-    layers = [*_roofs(profile, peaks, ends, room), _dots(points, ends, room)]
-    chart = alt.layer(*layers).properties(width=room.plot(_WIDTH), height=_HEIGHT)
-    return drawing.configure(chart, labels.title(profile.scenario), _lines(profile, room), room)
-
-
-def _lines(profile: Profile, room: Room) -> list[str]:
-    said = [
-        "Each point is an operator; its area is its share of the time. Lines are datasheet rates.",
-        (
-            "The grey strip holds operators without matrix FLOPs; their distance to a line is their distance to its "
-            "bandwidth."
-        ),
-    ]
-    interval = profile.interval.get(profile.task.whole)
-    whole = f"80 % interval of the total: {summary.spread(profile)}" if interval and interval[1] else ""
-    first = labels.subtitle(profile.scenario)[:1] if room.side_by_side else ()
-    return [*first, *said, *filter(None, (whole, drawing.basis(profile.evidence)))]
-
-
-def _peaks(profile: Profile, rows: Sequence[Row]) -> dict[str, float]:
-    """The peaks of the types that the plan computes in, and of the next one where operators go beyond them."""
-    found = peaks_of(profile)
-    reached = max(float(row.flops) / float(row.time_s) for row in rows)
-    if reached <= max(found.values()):
-        return found
-    rates = profile.scenario.cluster.device.peak_flops
-    beyond = [(peak, name) for name, peak in rates.items() if peak >= reached and name != HALF_SUMS]
-    return found | {name: peak for peak, name in sorted(beyond)[:1]}
-
-
-def roofs_of(profile: Profile) -> list[Roof]:
-    """Return the levels whose bandwidth is known, those of the device first."""
-    cluster, found = profile.scenario.cluster, []
-    device = cluster.device
-    found.append(Roof("DRAM", float(device.memory_bandwidth)))
-    if device.l2_bandwidth and device.l2_bandwidth > device.memory_bandwidth:
-        found.append(Roof("L2", float(device.l2_bandwidth)))
-    if int(cluster.devices) > 1:
-        per_node = min(int(cluster.per_node), int(cluster.devices))
-        if per_node > 1 and cluster.intra_node.bandwidth:
-            found.append(Roof("links", float(cluster.intra_node.bandwidth)))
-        if int(cluster.devices) > per_node and cluster.network.bandwidth_per_node:
-            found.append(Roof("network", float(cluster.network.bandwidth_per_node) / per_node))
-    return found
-
-
-def _axes(ends: Ends) -> tuple[Any, Any]:
-    across = alt.Axis(values=decade_ticks(*ends.x), labelOverlap="greedy", format="~s", grid=False)
-    up = alt.Axis(values=decade_ticks(*ends.y), labelOverlap="greedy", format="~s", grid=False)
-    x = alt.X("flop_per_byte:Q", title="intensity (FLOP/byte)", scale=drawing.logarithmic(*ends.x), axis=across)
-    y = alt.Y("flop_per_s:Q", title="achieved (FLOP/s)", scale=drawing.logarithmic(*ends.y), axis=up)
-    return x, y
-
-
-def _dots(points: Sequence[dict[str, Any]], ends: Ends, room: Room) -> Any:
+def _dots(points: Sequence[dict[str, Any]], room: Room) -> figure.Mark:
     """The operators: phases in colors, modules in shapes."""
-    x, y = _axes(ends)
-    named = {summary.LABELS.get(key, key): color for key, color in drawing.PHASE_COLORS.items()}
+    named = {summary.LABELS.get(key, key): color for key, color in PHASE_COLORS.items()}
     phases = list(dict.fromkeys(point["phase"] for point in points))
-    modules = list(dict.fromkeys(point["module"] for point in points))
-    modules = [one for one in modules if one != REST] + [one for one in modules if one == REST]
-    columns = 5 if room.side_by_side else 2
-    look: dict[str, Any] = {"title": None, "orient": "bottom", "columns": columns, "labelLimit": 150}
-    color = alt.Color(
-        "phase:N",
-        scale=drawing.palette({phase: named[phase] for phase in phases}),
-        legend=alt.Legend(symbolType="square", **look),
-    )
-    shape = alt.Shape(
-        "module:N",
-        scale=alt.Scale(domain=modules, range=list(_SHAPES[: len(modules)])),
-        legend=alt.Legend(symbolFillColor="#7d7d7d", symbolStrokeColor="#7d7d7d", symbolOpacity=1, **look),
-    )
-    sizes = [28, 620] if room.side_by_side else [18, 320]
+    modules = sorted(dict.fromkeys(point["module"] for point in points), key=_REST.__eq__)
+    look: dict[str, Any] = {"columns": 5 if room.side_by_side else 2, "labelLimit": 150}
+    grey = {"symbolFillColor": "#7d7d7d", "symbolStrokeColor": "#7d7d7d", "symbolOpacity": 1}
+    phase_looks = {phase: named[phase] for phase in phases}
     most = max(point["share"] for point in points) or 1.0
-    size = alt.Size("share:Q", scale=alt.Scale(domain=[0, most], range=sizes), legend=None)
-    mark = drawing.of(points).mark_point(filled=True, opacity=0.8, stroke="white", strokeWidth=0.7)
-    tooltip = [
-        *("operator:N", "module:N", "phase:N"),
-        alt.Tooltip("flop_per_byte:Q", title="FLOP/byte", format=".3~g"),
-        alt.Tooltip("flop_per_s:Q", title="FLOP/s", format=".3~s"),
-        alt.Tooltip("time_s:Q", title="seconds", format=".3~g"),
-        alt.Tooltip("share:Q", title="share of the time", format=".1%"),
-        "bound:N",
-    ]
-    return mark.encode(x=x, y=y, color=color, shape=shape, size=size, tooltip=tooltip)
-
-
-def _roofs(profile: Profile, peaks: Mapping[str, float], ends: Ends, room: Room) -> list[Any]:
-    """A slope for every level, a ceiling for every type, with their names."""
-    x, y = _axes(ends)
-    peak = max(peaks.values())
-    (low, high), (bottom, top) = ends.x, ends.y
-    edge = [{"flop_per_byte": low, "end": low * _EDGE, "flop_per_s": bottom, "top": top}]
-    area = drawing.of(edge).mark_rect(color=drawing.LINE, opacity=0.7)
-    drawn = [area.encode(x=x, x2=alt.X2("end:Q"), y=y, y2=alt.Y2("top:Q"))]
-    width, levels = room.plot(_WIDTH), roofs_of(profile)
-    for position, roof in enumerate(levels):
-        start = max(low, bottom / roof.bytes_per_s)
-        ridge = min(peak / roof.bytes_per_s, high)
-        places = [
-            {"roof": roof.name, "flop_per_byte": at, "flop_per_s": at * roof.bytes_per_s} for at in (start, ridge)
-        ]
-        line = drawing.of(places).mark_line(
-            color=drawing.INK if position == 0 else drawing.FAINT,
-            strokeWidth=1.8 if position == 0 else 1.1,
-            strokeDash=[1, 0] if position == 0 else [6, 3] if roof.name == "L2" else [2, 3],
-        )
-        drawn.append(line.encode(x=x, y=y))
-        drawn.append(
-            _slope_name(roof, ends, start ** (1 - _ALONG[roof.name]) * ridge ** _ALONG[roof.name], width, x, y)
-        )
-    for name, rate in peaks.items():
-        begin = rate / levels[0].bytes_per_s
-        places = [{"roof": f"{name} peak", "flop_per_byte": at, "flop_per_s": rate} for at in (begin, high)]
-        drawn.append(drawing.of(places).mark_line(color=drawing.INK, strokeWidth=1.8).encode(x=x, y=y))
-        said = [{"flop_per_byte": high, "flop_per_s": rate, "text": f"{name} peak {units.rate(rate, 'FLOP/s')}"}]
-        text = drawing.of(said).mark_text(align="right", baseline="bottom", dy=-4, fontSize=11, color=drawing.INK)
-        drawn.append(text.encode(x=x, y=y, text=alt.Text("text:N")))
-    return drawn
-
-
-def _slope_name(roof: Roof, ends: Ends, at: float, width: float, x: Any, y: Any) -> Any:
-    """The name of a level along its slope."""
-    (low, high), (bottom, top) = ends.x, ends.y
-    rise = _HEIGHT / log(top / bottom)
-    run = width / log(high / low)
-    said = f"{roof.name} {units.rate(roof.bytes_per_s, 'B/s')}"
-    text = drawing.of([{"flop_per_byte": at, "flop_per_s": at * roof.bytes_per_s, "text": said}]).mark_text(
-        angle=-degrees(atan2(rise, run)) % 360, baseline="bottom", dy=-4, fontSize=11, color=drawing.INK
+    sizes = [28, 620] if room.side_by_side else [18, 320]
+    scale = {"domain": [0, most], "range": sizes}
+    return figure.mark(
+        "point",
+        points,
+        **_PLACE,
+        color=figure.Series(column="phase", looks=phase_looks, legend={"symbolType": "square", **look}),
+        shape=figure.shaped("module", modules, {**grey, **look}),
+        size={"field": "share", "type": "quantitative", "scale": scale, "legend": None},
+        filled=True,
+        opacity=0.8,
+        stroke="white",
+        strokeWidth=0.7,
+        tooltip=[
+            *("operator", "module", "phase"),
+            ("flop_per_byte", ".3~g", "FLOP/byte"),
+            ("flop_per_s", ".3~s", "FLOP/s"),
+            ("time_s", ".3~g", "seconds"),
+            ("share", ".1%", "share of the time"),
+            "bound",
+        ],
     )
-    return text.encode(x=x, y=y, text=alt.Text("text:N"))
 
 
-_MATMUL_WIDTH, _MATMUL_HEIGHT, _COLUMNS, _MOST = 340, 270, 2, 12
-_MATMUL_SHAPES = (
-    "circle",
-    "triangle-up",
-    "triangle-down",
-    "square",
-    "diamond",
-    "cross",
-    "triangle-right",
-    "triangle-left",
-)
-_PHASES = ("prefill", "decode")
+def _roof(name: str, places: Sequence[tuple[float, float]], **looks: Any) -> figure.Mark:
+    """The line of a roof through places: an intensity with the rate that it allows."""
+    rows = [{"roof": name, "flop_per_byte": intensity, "flop_per_s": rate} for intensity, rate in places]
+    return figure.mark("line", rows, **_PLACE, **{"color": INK, "strokeWidth": 1.8, **looks})
+
+
+def _roofs(profile: Profile, peaks: Mapping[str, float], x: Ends, y: Ends, room: Room) -> Iterator[figure.Mark]:
+    """A slope for every level, a ceiling for every type, with their names."""
+    (low, high), (bottom, top), peak = x, y, max(peaks.values())
+    edge = {"flop_per_byte": low, "end": low * _EDGE, "flop_per_s": bottom, "top": top}
+    yield figure.mark("rect", [edge], x2="end", y2="top", color=LINE, opacity=0.7, **_PLACE)
+    angle = -degrees(atan2(_HEIGHT / log(top / bottom), room.plot(_WIDTH) / log(high / low))) % 360
+    above = {"baseline": "bottom", "dx": 0, "dy": -4}
+    levels = roofs_of(profile)
+    for position, (name, bandwidth) in enumerate(levels):
+        start, ridge = max(low, bottom / bandwidth), min(peak / bandwidth, high)
+        dashed = {"color": FAINT, "strokeWidth": 1.1, "strokeDash": [6, 3] if name == "L2" else [2, 3]}
+        yield _roof(name, [(at, at * bandwidth) for at in (start, ridge)], **(dashed if position else {}))
+        at = start ** (1 - _ALONG[name]) * ridge ** _ALONG[name]
+        text = f"{name} {units.rate(bandwidth, 'B/s')}"
+        row = {"flop_per_byte": at, "flop_per_s": at * bandwidth, "text": text}
+        yield figure.words([row], **_PLACE, **above, align=None, angle=angle)
+    for name, rate in peaks.items():
+        yield _roof(f"{name} peak", [(rate / levels[0].bytes_per_s, rate), (high, rate)])
+        text = f"{name} peak {units.rate(rate, 'FLOP/s')}"
+        row = {"flop_per_byte": high, "flop_per_s": rate, "text": text}
+        yield figure.words([row], **_PLACE, **{**above, "align": "right"})
 
 
 def roofline_chart(named: Sequence[tuple[str, RooflineTable]], room: Room = SCREEN) -> dict[str, Any]:
     """Return the Vega-Lite specification: a log-log panel per table with its scenario's label, all on the same axes."""
-    shown = named[:_MOST]
+    shown = named[:_MOST_TABLES]
     several = len({label for label, _ in named}) > 1
-    title = "Matmuls of a layer on the roofline" if several else named[0][0]
-    names = list(dict.fromkeys(row.matmul for _, table in shown for row in table.rows))
     rows = [row for _, table in shown for row in table.rows]
-    intensities = _ends([row.intensity for row in rows] + [row.ridge for row in rows])
-    rates = _ends([_reached(row) for row in rows] + [row.peak_flops for row in rows])
-    x, y = (
-        side(f"{name}:Q", title=title, scale=drawing.logarithmic(*ends), axis=_axis(ends))
-        for side, name, title, ends in (
-            (alt.X, "flop_per_byte", "intensity (FLOP/byte)", intensities),
-            (alt.Y, "flop_per_s", "achieved (FLOP/s)", rates),
-        )
-    )
-    drawn = [_panel(label * several, table, names, x, y, intensities, room) for label, table in shown]
+    x = _around([row.intensity for row in rows] + [row.ridge for row in rows])
+    y = _around([row.flops / row.predicted_s for row in rows] + [row.peak_flops for row in rows])
+    matmuls = list(dict.fromkeys(row.matmul for row in rows))
+    panels = [_table(label * several, table, matmuls, x, y, room) for label, table in shown]
     lines = [
         "The line is the datasheet limit, the points are predictions. Left of the ridge, memory is the bound.",
         "Attention is split into scores and context, as in arXiv 2407.14645.",
+        f"Showing the first {_MOST_TABLES} of {len(named):,}." if len(named) > _MOST_TABLES else "",
     ]
-    if len(named) > _MOST:
-        lines.append(f"Showing the first {_MOST} of {len(named):,}.")
-    columns = _COLUMNS if room.side_by_side else 1
-    return drawing.configure(alt.concat(*drawn, columns=columns, spacing=30), title, lines, room)
+    title = "Matmuls of a layer on the roofline" if several else named[0][0]
+    columns = min(2, len(panels)) if room.side_by_side else 1
+    return figure.specification(figure.Group(parts=panels, columns=columns, spacing=30, apart=()), title, lines, room)
 
 
-def _axis(ends: tuple[float, float]) -> Any:
-    return alt.Axis(values=decade_ticks(*ends), format="~s", grid=False, labelOverlap="greedy")
-
-
-def _reached(row: RooflineRow) -> float:
-    return row.flops / row.predicted_s
-
-
-def _ends(values: Sequence[float]) -> tuple[float, float]:
+def _around(values: Sequence[float]) -> Ends:
     return min(values) / 1.6, max(values) * 2.2
 
 
-def _panel(
-    label: str,
-    table: RooflineTable,
-    names: list[str],
-    x: Any,
-    y: Any,
-    intensities: tuple[float, float],
-    room: Room,
-) -> Any:
-    color = drawing.palette({phase: drawing.PHASE_COLORS[phase] for phase in _PHASES})
-    shapes = alt.Scale(domain=names, range=[_MATMUL_SHAPES[i % len(_MATMUL_SHAPES)] for i in range(len(names))])
-    columns = 4 if room.side_by_side else 2
-    legend = alt.Legend(title=None, orient="bottom", columns=columns, symbolType="square")
-    points = drawing.of([_matmul_point(row) for row in table.rows]).mark_point(size=70, filled=True, opacity=0.85)
-    drawn = points.encode(
-        x=x,
-        y=y,
-        color=alt.Color("phase:N", scale=color, legend=legend),
-        shape=alt.Shape("matmul:N", scale=shapes, legend=alt.Legend(title=None, orient="bottom", columns=columns)),
-        tooltip=[
-            alt.Tooltip("phase:N"),
-            alt.Tooltip("layer:N"),
-            alt.Tooltip("matmul:N"),
-            alt.Tooltip("flop_per_byte:Q"),
-            alt.Tooltip("flop_per_s:Q"),
-            alt.Tooltip("bound:N"),
-        ],
-    )
-    name = ", ".join(filter(None, (label, table.scenario.cluster.device.name)))
-    heading = drawing.heading(name, f"ridge {ridges(table)} FLOP/byte")
-    layers = alt.layer(*_matmul_roofs(table, intensities, x, y), drawn)
-    return layers.properties(width=room.plot(_MATMUL_WIDTH), height=_MATMUL_HEIGHT, title=heading)
-
-
-def _matmul_roofs(table: RooflineTable, intensities: tuple[float, float], x: Any, y: Any) -> list[Any]:
-    """The memory's slope and each type's peak, with a dashed line down from the ridge."""
-    low, high = intensities
-    drawn = []
+def _table(label: str, table: RooflineTable, matmuls: Sequence[str], x: Ends, y: Ends, room: Room) -> figure.Panel:
+    """The memory's slope and each type's peak, with a dashed line down from the ridge, and the matmuls below them."""
+    columns = {"columns": 4 if room.side_by_side else 2}
+    phases = {phase: PHASE_COLORS[phase] for phase in ("prefill", "decode")}
+    roofs: list[figure.Mark] = []
     for ridge, peak in sorted({(row.ridge, row.peak_flops) for row in table.rows}):
-        places = ((low, peak * low / ridge), (ridge, peak), (high, peak))
-        ends = [{"roof": f"ridge {ridge:.4g}", "flop_per_byte": at, "flop_per_s": rate} for at, rate in places]
-        roof = drawing.of(ends).mark_line(color=drawing.INK, strokeWidth=1.5, clip=True)
-        mark = drawing.of([{"flop_per_byte": ridge}]).mark_rule(strokeDash=[4, 4], color=drawing.FAINT)
-        drawn += [roof.encode(x=x, y=y), mark.encode(x=alt.X("flop_per_byte:Q"))]
-    return drawn
+        places = [(x[0], peak * x[0] / ridge), (ridge, peak), (x[1], peak)]
+        roofs.append(_roof(f"ridge {ridge:.4g}", places, strokeWidth=1.5, clip=True))
+        roofs.append(figure.mark("rule", [{"flop_per_byte": ridge}], x="flop_per_byte", strokeDash=[4, 4], color=FAINT))
+    points = figure.mark(
+        "point",
+        [_matmul(row) for row in table.rows],
+        **_PLACE,
+        color=figure.Series(column="phase", looks=phases, legend={"symbolType": "square", **columns}),
+        shape=figure.shaped("matmul", matmuls, columns),
+        size=70,
+        filled=True,
+        opacity=0.85,
+        tooltip=["phase", "layer", "matmul", ("flop_per_byte", ".4~g"), ("flop_per_s", ".4~s"), "bound"],
+    )
+    across, up = _axes(x, y)
+    return figure.Panel(
+        title=", ".join(filter(None, (label, table.scenario.cluster.device.name))),
+        subtitle=f"ridge {ridges(table)} FLOP/byte",
+        x=across,
+        y=up,
+        marks=[*roofs, points],
+        width=room.plot(340),
+        height=270,
+    )
 
 
-def _matmul_point(row: RooflineRow) -> dict[str, Any]:
-    said = {name: getattr(row, name) for name in ("phase", "layer", "matmul", "bound")}
-    return {**said, "flop_per_byte": row.intensity, "flop_per_s": _reached(row)}
+def _matmul(row: RooflineRow) -> dict[str, Any]:
+    about = {name: getattr(row, name) for name in ("phase", "layer", "matmul", "bound")}
+    return {**about, "flop_per_byte": row.intensity, "flop_per_s": row.flops / row.predicted_s}

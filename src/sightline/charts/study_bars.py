@@ -1,16 +1,14 @@
-"""Bars and stacks of a study: a figure, or the parts of a whole, for each of several names."""
+"""Bars of a study: a figure or the parts of a whole for each name, factors that multiply, and elasticities."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import accumulate, pairwise
 from typing import Any
 
-import altair as alt
-
 from sightline.answers import units
 from sightline.answers.study import NOUNS
-from sightline.charts import drawing
-from sightline.charts.axes import Axis
-from sightline.charts.study_lines import about
+from sightline.charts.drawing import FAINT, PAIR, ROW_HEIGHT
+from sightline.charts.figure import Axis, Group, Mark, Panel, Series, linear, logarithmic, mark, names, words
 from sightline.charts.study_table import (
     CHARACTER,
     Layout,
@@ -25,43 +23,41 @@ from sightline.charts.study_table import (
     number,
     part_of,
     ticks_of,
-    units_of,
 )
 from sightline.profile import LEVELS
 
-_COLUMNS_HEIGHT = 220
 _FEWEST_COLUMNS = 4
 """Names from which short ones stand below columns in place of next to rows."""
-_TEXT = 0.24
-"""Share of the width of a panel that is left for texts behind its bars."""
 _MOST_OF_IT = 0.7
 """Share from which an axis of shares ends at the whole."""
 _THIN = 15
 """Height of one of several bars of a name."""
+MORE, LESS, WHOLE = "#174a8c", "#c4281f", "#179e5f"
+"""Colors of factors above and below 1, and of their product."""
+PRODUCT = "all combined"
+_COLOR = {"field": "color", "type": "nominal", "scale": None, "legend": None}
 
 
-def bars(picture: Picture) -> Any:
+def bars(picture: Picture) -> Panel | Group:
     """Return a bar for each name, or one for each series of a name."""
     series = picture.figure.series
     keys = in_order([str(one) for one in picture.distinct(series)]) if series else list(picture.ys)
     labels = _labels(picture, keys)
     colors = colors_of([key if series else part_of(key) for key in keys])
-    axis = axis_of(picture, picture.ys, log=False, zero=True)
 
     def values(rows: Rows) -> Rows:
         found = []
         for row in rows:
             for column in picture.ys:
                 y = number(row.get(column))
-                key = str(row[series]) if series else column
-                group = labels[keys.index(key)]
+                group = labels[keys.index(str(row[series]) if series else column)]
                 text = picture.figure.missing if y is None else picture.quantity(column).text(y)
-                end = None if y is None else y / axis.divisor
                 if text:
-                    found.append(_bar(picture, row, group, 0.0, end) | {"text": text, "group": group})
+                    found.append(_bar(picture, row, group, 0.0, y) | {"text": text, "group": group})
         return found
 
-    return _Bars(picture, axis, labels, colors, grouped=_is_grouped(picture)).drawn(values)
+    axis = axis_of(picture, picture.ys, log=False, zero=True, count=5)
+    return _panels(picture, axis, dict(zip(labels, colors, strict=True)), values, grouped=_is_grouped(picture))
 
 
 def _is_grouped(picture: Picture) -> bool:
@@ -72,24 +68,24 @@ def _is_grouped(picture: Picture) -> bool:
     return len({*keys}) < len(keys)
 
 
-def stacks(picture: Picture) -> Any:
+def stacks(picture: Picture) -> Panel | Group:
     """Return the parts of a whole, one behind the other, for each name."""
     keys = sorted(picture.ys, key=lambda one: LEVELS.index(part_of(one)) if part_of(one) in LEVELS else -1)
     labels = [picture.quantity(one).label for one in keys]
     quantity = picture.quantity(keys[0])
     wholes = [sum(number(row.get(one)) or 0.0 for one in keys) for row in picture.rows]
-    axis = _axis_of_wholes(picture, wholes)
 
     def values(rows: Rows) -> Rows:
         found = []
         for row in rows:
-            ends = list(accumulate((number(row.get(one)) or 0.0) / axis.divisor for one in keys))
+            ends = list(accumulate(number(row.get(one)) or 0.0 for one in keys))
             for label, start, end in zip(labels, [0.0, *ends], ends, strict=False):
                 found.append(_bar(picture, row, label, start, end) | {"text": "", "group": ""})
-            found[-1]["text"] = "" if quantity.unit == "share" else quantity.text(ends[-1] * axis.divisor)
+            found[-1]["text"] = "" if quantity.unit == "share" else quantity.text(ends[-1])
         return found
 
-    return _Bars(picture, axis, labels, colors_of([part_of(one) for one in keys]), grouped=False).drawn(values)
+    colors = dict(zip(labels, colors_of([part_of(one) for one in keys]), strict=True))
+    return _panels(picture, _axis_of_wholes(picture, wholes), colors, values, grouped=False)
 
 
 def _axis_of_wholes(picture: Picture, wholes: Sequence[float]) -> Axis:
@@ -98,11 +94,9 @@ def _axis_of_wholes(picture: Picture, wholes: Sequence[float]) -> Axis:
     largest = max(wholes, default=1.0) or 1.0
     divisor, unit = quantity.scaled(largest)
     named = picture.figure.names.get("y") or NOUNS.get(quantity.unit, "")
-    if quantity.unit == "share":
-        whole = 100.0 if largest > _MOST_OF_IT else 104.0 * largest
-        return Axis(title=f"{named} (%)", low=0.0, high=whole, divisor=0.01)
-    title = f"{named} ({unit})" if unit and named else named or unit
-    return Axis(title=title, low=0.0, high=largest / divisor * 1.04, divisor=divisor)
+    whole = 1.0 if quantity.unit == "share" and largest > _MOST_OF_IT else largest * 1.04
+    axis = linear(f"{named} ({unit})" if unit and named else named or unit, 0.0, whole, divisor)
+    return replace(axis, ticks=ticks_of(axis, quantity, 5))
 
 
 def _labels(picture: Picture, keys: Sequence[str]) -> list[str]:
@@ -114,216 +108,150 @@ def _labels(picture: Picture, keys: Sequence[str]) -> list[str]:
 
 def _bar(picture: Picture, row: dict[str, Any], part: str, start: float, end: float | None) -> dict[str, Any]:
     """A bar; one without an end is a text alone."""
-    name = picture.quantity(picture.figure.x).text(row[picture.figure.x])
-    return {"name": name, "part": part, "start": start, "end": end, "about": about(picture, row)}
+    name, key = picture.quantity(picture.figure.x).text(row[picture.figure.x]), picture.value_column
+    return {"name": name, "part": part, f"{key}.start": start, key: end, "about": picture.about_row(row)}
 
 
-class _Bars:
-    """Panels of bars, as rows or as columns."""
+def _panels(
+    picture: Picture, axis: Axis, colors: Mapping[str, str], values: Callable[[Rows], Rows], *, grouped: bool
+) -> Panel | Group:
+    """Panels of bars, as columns where their names are short, else as rows; ``values`` makes bars of rows."""
+    layout, order, key = picture.layout(), picture.words(picture.figure.x), picture.value_column
+    legend = picture.legend(list(colors), symbolType="square")
+    color = Series(column="part", looks=colors, legend=legend)
+    looks: dict[str, Any] = {"color": color, "tooltip": [("part", "", " "), ("about", "", "  ")]}
+    longest = max(map(len, order), default=0) * CHARACTER + 8
+    is_short = len(order) >= _FEWEST_COLUMNS and longest <= layout.width / len(order)
+    if is_short and not (grouped or picture.figure.missing):
+        title = picture.quantity(picture.figure.x).label
+        below = names(order, scale={"domain": order, "paddingInner": 0.25}, labelAngle=0, labelOverlap=False)
 
-    def __init__(
-        self, picture: Picture, axis: Axis, parts: Sequence[str], colors: Sequence[str], *, grouped: bool
-    ) -> None:
-        self.picture, self.axis, self.grouped = picture, axis, grouped
-        self.units = units_of(picture, axis, "start", "end")
-        self.words = picture.words(picture.figure.x)
-        scale = drawing.palette(dict(zip(parts, colors, strict=True)))
-        self.color = alt.Color("part:N", scale=scale, legend=picture.legend(parts, symbolType="square"))
+        def upright(rows: Rows, place: Place) -> Panel:
+            drawn = mark("bar", values(rows), x="name", y=f"{key}.start", y2=key, **looks)
+            y = axis if place.first else replace(axis, title=None)
+            return Panel(x=replace(below, title=title), y=y, marks=[drawn], height=220)
 
-    def drawn(self, values: Callable[[Rows], Rows]) -> Any:
-        """Return the panels; ``values`` makes bars of rows."""
-        picture, layout = self.picture, self.picture.layout()
-        longest = max(map(len, self.words), default=0) * CHARACTER + 8
-        is_short = len(self.words) >= _FEWEST_COLUMNS and longest <= layout.width / len(self.words)
-        if is_short and not (self.grouped or picture.figure.missing):
-            return picture.panelled(lambda rows, place: self._upright(values(rows), place), layout)
-        names = names_of(self.words, picture.room)
-        panels = max(len(picture.distinct(picture.figure.panel)), 1)
-        layout = picture.layout(least=120, labels=names.width / min(panels, 3), shared=names.width)
-        return picture.panelled(lambda rows, place: self._lying(values(rows), names, layout, place), layout)
+        return picture.panelled(upright, layout)
+    named = names_of(order, picture.room)
+    panels = max(len(picture.distinct(picture.figure.panel)), 1)
+    wide = picture.layout(least=120, labels=named.width / min(panels, 3), shared=named.width)
 
-    def _upright(self, rows: Rows, place: Place) -> Any:
-        """Columns with their names below."""
-        quantity = self.picture.quantity(self.picture.figure.x)
-        x = alt.X(
-            "name:N",
-            sort=self.words,
-            title=quantity.label,
-            axis=alt.Axis(grid=False, labelAngle=0, labelOverlap=False),
-            scale=alt.Scale(domain=self.words, paddingInner=0.25),
-        )
-        title = self.axis.title if place.first else None
-        y = alt.Y(
-            "start:Q",
-            title=title,
-            scale=self.axis.scale(),
-            axis=ticks_of(self.axis, self.picture.quantity(self.picture.ys[0]), 5),
-        )
-        mark = (
-            drawing.of(rows, self.units)
-            .mark_bar()
-            .encode(x=x, y=y, y2=alt.Y2("end:Q"), color=self.color, tooltip=_tooltip())
-        )
-        return mark.properties(height=_COLUMNS_HEIGHT)
+    def lying(rows: Rows, place: Place) -> Panel:
+        return _lying(picture, values(rows), named, axis, wide, looks, shown=place.first, grouped=grouped)
 
-    def _lying(self, rows: Rows, names: Names, layout: Layout, place: Place) -> Any:
-        """Rows with their names next to them, and a text behind each."""
-        width, groups = layout.width, list(dict.fromkeys(row["group"] for row in rows)) if self.grouped else [""]
-        step = max(_THIN * len(groups) + 8, names.height, drawing.ROW_HEIGHT)
-        named = [{**row, "name": names.lines[row["name"]]} for row in rows]
-        drawn = [row for row in named if row["end"] is not None]
-        texts = [{**row, "end": row["end"] or 0.0} for row in named if row["text"]]
-        reach = self._reach(width, max((len(row["text"]) for row in texts), default=0))
-        scale = alt.Scale(domain=[0, reach], nice=False)
-        ticks = ticks_of(self.axis, self.picture.quantity(self.picture.ys[0]), max(min(int(width // 48), 8), 2))
-        x = alt.X("start:Q", title=self.axis.title, scale=scale, axis=ticks)
-        order = list(names.lines.values())
-        y = alt.Y(
-            "name:N",
-            sort=order,
-            title=None,
-            axis=names.axis(shown=place.first),
-            scale=alt.Scale(domain=order, paddingInner=0.25, paddingOuter=0.1),
-        )
-        offset = (
-            {"yOffset": alt.YOffset("group:N", sort=groups, scale=alt.Scale(domain=groups))} if self.grouped else {}
-        )
-        bars_ = (
-            drawing.of(drawn, self.units)
-            .mark_bar()
-            .encode(x=x, x2=alt.X2("end:Q"), y=y, color=self.color, tooltip=_tooltip(), **offset)
-        )
-        text = drawing.of(texts, self.units).mark_text(align="left", dx=4, fontSize=11, color=drawing.INK)
-        said = text.encode(x=alt.X("end:Q", scale=scale), y=y, text=alt.Text("text:N"), **offset)
-        panel = alt.layer(bars_, said) if texts else bars_
-        return panel.properties(height=step * len(self.words))
-
-    def _reach(self, width: float, characters: int) -> float:
-        """Where the axis ends so that the text behind the longest bar has room."""
-        free = min(characters * CHARACTER + 8, 0.5 * width) / width if characters else 0.0
-        return self.axis.high / (1 - free)
+    return picture.panelled(lying, wide)
 
 
-def _tooltip() -> Any:
-    return [alt.Tooltip("part:N", title=" "), alt.Tooltip("about:N", title="  ")]
+def _lying(
+    picture: Picture,
+    rows: Rows,
+    named: Names,
+    axis: Axis,
+    layout: Layout,
+    looks: Mapping[str, Any],
+    *,
+    shown: bool,
+    grouped: bool,
+) -> Panel:
+    """Rows with their names next to them, and a text behind each."""
+    width, key = layout.width, picture.value_column
+    groups = list(dict.fromkeys(row["group"] for row in rows)) if grouped else [""]
+    rows = [{**row, "name": named.lines[row["name"]]} for row in rows]
+    texts = [{**row, key: row[key] or 0.0} for row in rows if row["text"]]
+    characters = max((len(row["text"]) for row in texts), default=0)
+    # The axis ends so that the text behind the longest bar has room.
+    free = min(characters * CHARACTER + 8, 0.5 * width) / width if characters else 0.0
+    _, high = axis.scale["domain"]
+    ticks = ticks_of(axis, picture.quantity(picture.ys[0]), max(min(int(width // 48), 8), 2))
+    x = replace(axis, scale={"domain": [0, high / (1 - free)], "nice": False}, ticks=ticks)
+    order = list(named.lines.values())
+    offset = {"field": "group", "type": "nominal", "sort": groups, "scale": {"domain": groups}} if grouped else None
+    there = [row for row in rows if row[key] is not None]
+    behind = words(texts, x=key, y="name", yOffset=offset, dx=4)
+    return Panel(
+        x=x,
+        y=named.axis(order, {"paddingInner": 0.25, "paddingOuter": 0.1}, shown=shown),
+        marks=[
+            mark("bar", there, x=f"{key}.start", x2=key, y="name", yOffset=offset, **looks),
+            *([behind] if texts else []),
+        ],
+        height=max(_THIN * len(groups) + 8, named.height, ROW_HEIGHT) * len(named.lines),
+    )
 
 
-MORE, LESS, WHOLE = "#174a8c", "#c4281f", "#179e5f"
-"""Colors of factors above and below 1, and of their product."""
-PRODUCT = "all combined"
-_STEP = 26
-
-
-def factors(picture: Picture) -> Any:
+def factors(picture: Picture) -> Panel | Group:
     """Return the factors of a product one below the other, each beginning where the one before it ended."""
-    waterfalls = [_waterfall(_named(picture, rows)) for _, rows in picture.split(picture.rows)]
-    names = names_of([*picture.words(picture.figure.x), PRODUCT], picture.room)
-    layout = picture.layout(least=190, labels=names.width / 2, shared=names.width)
-    axis = _axis(picture, [bar[end] for bars in waterfalls for bar in bars for end in ("start", "end")], layout.width)
-
-    def panel(rows: Rows, place: Place) -> Any:
-        return _panel(_waterfall(_named(picture, rows)), names, axis, layout.width, place)
-
-    return picture.panelled(panel, layout)
-
-
-def _named(picture: Picture, rows: Rows) -> list[tuple[str, float]]:
-    quantity = picture.quantity(picture.figure.x)
-    found = ((quantity.text(row[picture.figure.x]), number(row.get(picture.ys[0]))) for row in rows)
-    return [(name, factor) for name, factor in found if factor is not None and factor > 0]
-
-
-def _waterfall(steps: list[tuple[str, float]]) -> Rows:
-    """The bars of factors and of their product."""
-    bars, reached = [], 1.0
-    for name, factor in steps:
-        color = MORE if factor >= 1 else LESS
-        ends = {"start": reached, "end": reached * factor, "far": max(reached, reached * factor)}
-        bars.append({"name": name, **ends, "text": f"× {units.digits(factor)}", "color": color})
-        reached *= factor
-    whole = {"start": min(1.0, reached), "end": max(1.0, reached), "far": max(1.0, reached)}
-    return [*bars, {"name": PRODUCT, **whole, "text": units.digits(reached), "color": WHOLE}]
-
-
-def _axis(picture: Picture, ends: Sequence[float], width: float) -> Axis:
-    """A logarithmic axis with room for the text behind the longest bar."""
+    waterfalls = [_waterfall(picture, rows) for _, rows in picture.split(picture.rows)]
+    named = names_of([*picture.words(picture.figure.x), PRODUCT], picture.room)
+    layout = picture.layout(least=190, labels=named.width / 2, shared=named.width)
+    ends = [bar[end] for bars in waterfalls for bar in bars for end in ("start", "end")]
     low, high = min(ends, default=1.0), max(ends, default=1.0)
     low = low / 1.08 if low < 1 else 1.0
-    free = 8.0 * CHARACTER / width
-    high = low * max(high / low, 1.2) ** (1 / (1 - free))
-    return Axis(title=f"{picture.quantity(picture.ys[0]).label} (logarithmic)", low=low, high=high, is_log=True)
+    # Room for the text behind the longest bar.
+    high = low * max(high / low, 1.2) ** (1 / (1 - 8.0 * CHARACTER / layout.width))
+    x = logarithmic(f"{picture.quantity(picture.ys[0]).label} (logarithmic)", low, high)
 
-
-def _panel(bars: Rows, names: Names, axis: Axis, width: float, place: Place) -> Any:
-    order = [names.lines[bar["name"]] for bar in bars]
-    drawn = [{**bar, "name": names.lines[bar["name"]]} for bar in bars]
-    ticks = axis.ticks(max(int(width // 60), 2))
-    scale = alt.Scale(domain=order, paddingInner=0.3)
-    x = alt.X("start:Q", title=axis.title, scale=axis.scale(), axis=ticks)
-    y = alt.Y("name:N", sort=order, title=None, axis=names.axis(shown=place.first), scale=scale)
-    source = drawing.of(drawn)
-    color = alt.Color("color:N", scale=None, legend=None)
-    tooltip = [alt.Tooltip("name:N"), alt.Tooltip("text:N", title="factor")]
-    mark = source.mark_bar().encode(x=x, x2=alt.X2("end:Q"), y=y, color=color, tooltip=tooltip)
-    text = source.mark_text(align="left", dx=5, fontSize=11, color=drawing.INK).encode(
-        x=alt.X("far:Q"), y=y, text=alt.Text("text:N")
-    )
-    one = drawing.of([{"at": 1.0}]).mark_rule(strokeWidth=1, color=drawing.FAINT).encode(x=alt.X("at:Q"))
-    links = [{"at": before["end"], "name": before["name"], "below": after["name"]} for before, after in pairwise(drawn)]
-    link = drawing.of(links).mark_rule(strokeWidth=1, color=drawing.FAINT, strokeDash=[2, 2])
-    linked = link.encode(
-        x=alt.X("at:Q"), y=alt.Y("name:N", bandPosition=1, scale=scale), y2=alt.Y2("below", bandPosition=0)
-    )
-    return alt.layer(one, linked, mark, text).properties(height=max(_STEP, names.height) * len(order))
-
-
-def tornado(picture: Picture) -> Any:
-    """Return signed bars from zero, the longest first."""
-    names = names_of(picture.words(picture.figure.x), picture.room)
-    layout = picture.layout(least=190, labels=names.width)
-    axis = axis_of(picture, picture.ys, log=False, zero=True)
-    free = 8 * CHARACTER / layout.width * (axis.high - axis.low)
-    axis = Axis(title=axis.title, low=axis.low - free * (axis.low < 0), high=axis.high + free, divisor=axis.divisor)
-
-    def panel(rows: Rows, _: Place) -> Any:
-        return _sorted(
-            _signed(picture, rows, names, axis), (picture.figure.x, picture.ys[0]), names, axis, layout.width
-        )
+    def panel(rows: Rows, place: Place) -> Panel:
+        drawn = [{**bar, "name": named.lines[bar["name"]]} for bar in _waterfall(picture, rows)]
+        order = [bar["name"] for bar in drawn]
+        links = [{"at": one["end"], "name": one["name"], "below": after["name"]} for one, after in pairwise(drawn)]
+        lower, upper = {"field": "name", "bandPosition": 1}, {"field": "below", "bandPosition": 0}
+        marks = [
+            mark("rule", [{"at": 1.0}], x="at", strokeWidth=1, color=FAINT),
+            mark("rule", links, x="at", y=lower, y2=upper, strokeWidth=1, color=FAINT, strokeDash=[2, 2]),
+            mark("bar", drawn, x="start", x2="end", y="name", color=_COLOR, tooltip=["name", ("text", "", "factor")]),
+            words(drawn, x="far", y="name"),
+        ]
+        y = named.axis(order, {"paddingInner": 0.3}, shown=place.first)
+        return Panel(x=x, y=y, marks=marks, height=max(26, named.height) * len(order))
 
     return picture.panelled(panel, layout)
 
 
-def _signed(picture: Picture, rows: Rows, names: Names, axis: Axis) -> Rows:
-    """A bar for each row, the longest first."""
-    quantity, (column,), bars = picture.quantity(picture.figure.x), picture.ys, []
+def _waterfall(picture: Picture, rows: Rows) -> Rows:
+    """The bars of factors and of their product."""
+    quantity, drawn, reached = picture.quantity(picture.figure.x), [], 1.0
     for row in rows:
-        value = number(row.get(column))
-        if value is not None:
-            shade = MORE if value < 0 else drawing.PAIR[1]
-            name = names.lines[quantity.text(row[picture.figure.x])]
-            bars.append({"name": name, "value": value / axis.divisor, "text": _with_sign(value), "color": shade})
-    return sorted(bars, key=lambda bar: -abs(bar["value"]))
+        factor = number(row.get(picture.ys[0]))
+        if factor is not None and factor > 0:
+            name, color = quantity.text(row[picture.figure.x]), MORE if factor >= 1 else LESS
+            ends = {"start": reached, "end": reached * factor, "far": max(reached, reached * factor)}
+            drawn.append({"name": name, **ends, "text": f"× {units.digits(factor)}", "color": color})
+            reached *= factor
+    whole = {"start": min(1.0, reached), "end": max(1.0, reached), "far": max(1.0, reached)}
+    return [*drawn, {"name": PRODUCT, **whole, "text": units.digits(reached), "color": WHOLE}]
 
 
-def _with_sign(value: float) -> str:
-    """The text of a signed figure, with the sign that axes have."""
-    return units.digits(value, 2).replace("-", "\N{MINUS SIGN}")
+def tornado(picture: Picture) -> Panel | Group:
+    """Return signed bars from zero, the longest first."""
+    named, (column,), across = names_of(picture.words(picture.figure.x), picture.room), picture.ys, picture.figure.x
+    layout = picture.layout(least=190, labels=named.width)
+    axis = axis_of(picture, picture.ys, log=False, zero=True, count=max(int(layout.width // 60), 4))
+    low, high = axis.scale["domain"]
+    free = 8 * CHARACTER / layout.width * (high - low)
+    x = replace(axis, scale={"domain": [low - free * (low < 0), high + free], "nice": False})
 
+    def panel(rows: Rows, _: Place) -> Panel:
+        drawn: Rows = []
+        for row in rows:
+            value = number(row.get(column))
+            if value is not None:
+                name = named.lines[picture.quantity(across).text(row[across])]
+                # The sign that axes have.
+                text = units.digits(value, 2).replace("-", "\N{MINUS SIGN}")
+                drawn.append({across: name, column: value, "text": text, "color": MORE if value < 0 else PAIR[1]})
+        drawn.sort(key=lambda bar: -abs(bar[column]))
+        order = [bar[across] for bar in drawn]
+        place = {"x": column, "y": across}
+        marks: list[Mark] = [
+            mark("bar", drawn, color=_COLOR, tooltip=[("text", "", " ")], **place),
+            mark("rule", [{"at": 0.0}], x="at", color=FAINT),
+        ]
+        for align, dx, sign in (("left", 5, 1), ("right", -5, -1)):
+            if texts := [bar for bar in drawn if bar["color"] == (PAIR[1] if sign > 0 else MORE)]:
+                marks.append(words(texts, align=align, dx=dx, **place))
+        return Panel(
+            x=x, y=named.axis(order, {"paddingInner": 0.25}), marks=marks, height=max(24, named.height) * len(order)
+        )
 
-def _sorted(bars: Rows, keys: tuple[str, str], names: Names, axis: Axis, width: float) -> Any:
-    """A panel of a tornado, whose rows have an order of its own."""
-    (column, value), order = keys, [bar["name"] for bar in bars]
-    x = alt.X("value:Q", title=axis.title, scale=axis.scale(), axis=axis.ticks(max(int(width // 60), 4)))
-    y = alt.Y("name:N", sort=order, title=None, axis=names.axis(), scale=alt.Scale(domain=order, paddingInner=0.25))
-    color = alt.Color("color:N", scale=None, legend=None)
-    scaled = {"name": (column, None), "value": (value, axis.divisor)}
-    mark = drawing.of(bars, scaled).mark_bar().encode(x=x, y=y, color=color, tooltip=[alt.Tooltip("text:N", title=" ")])
-    layers = [mark, drawing.of([{"at": 0.0}]).mark_rule(color=drawing.FAINT).encode(x=alt.X("at:Q"))]
-    for align, dx, found in (
-        ("left", 5, [bar for bar in bars if bar["value"] >= 0]),
-        ("right", -5, [bar for bar in bars if bar["value"] < 0]),
-    ):
-        if found:
-            text = drawing.of(found).mark_text(align=align, dx=dx, fontSize=11, color=drawing.INK)
-            layers.append(text.encode(x=alt.X("value:Q"), y=y, text=alt.Text("text:N")))
-    return alt.layer(*layers).properties(height=max(24, names.height) * len(order))
+    return picture.panelled(panel, layout)

@@ -3,12 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import altair as alt
-
 from sightline.answers import labels
 from sightline.answers.analyses import LABELS
-from sightline.charts import drawing
-from sightline.charts.drawing import SCREEN, Room
+from sightline.charts.drawing import SCREEN, Room, basis
+from sightline.charts.figure import Group, Panel, mark, message, specification
 from sightline.charts.study_bars import bars, factors, stacks, tornado
 from sightline.charts.study_lines import lines, points
 from sightline.charts.study_maps import heat_map
@@ -18,7 +16,7 @@ from sightline.prediction.sensitivity import Sensitivity
 from sightline.profile import Profile
 from sightline.quantities import percent
 
-_KINDS: Mapping[str, Callable[[Picture], Any]] = {
+_KINDS: Mapping[str, Callable[[Picture], Panel | Group]] = {
     "lines": lines,
     "points": points,
     "bars": bars,
@@ -30,29 +28,21 @@ _KINDS: Mapping[str, Callable[[Picture], Any]] = {
 """What draws each kind of figure."""
 
 
-def study_chart(answer: StudyAnswer, room: Room = SCREEN, *, titled: bool = True) -> dict[str, Any]:
+def study_chart(answer: StudyAnswer, room: Room = SCREEN) -> dict[str, Any]:
     """Return the Vega-Lite specification of a study's figures; those whose rows a small study lacks are left out."""
-    pictures = [Picture(answer=answer, figure=figure, room=room) for figure in answer.figures]
+    table: dict[str, Any] = {"table": answer.columns, "about": answer.about, "shown": answer.shown, "room": room}
+    pictures = [Picture(figure=figure, **table) for figure in answer.figures]
     panels = [
         _KINDS[one.figure.kind](one)
         for one in pictures
         if one.values(*one.ys) or (one.figure.kind == "map" and len(one.columns[one.figure.x]))
     ]
-    if not panels:
-        panels = [drawing.of([{"text": "no data"}]).mark_text(color=drawing.FAINT).encode(text=alt.Text("text:N"))]
+    # Plots below each other begin at one place, and so would leave a gap before short names; a plot of no width does.
+    edge = Panel(marks=[mark("point", [{}], opacity=0)], width=1, height=1)
+    rows = [Group(parts=[edge, one], columns=0, spacing=0, apart=()) for one in panels or [message("no data")]]
     # Scales of one picture say nothing of another.
-    apart: dict[str, Any] = dict.fromkeys(("color", "shape", "strokeDash", "x", "y"), "independent")
-    chart = alt.vconcat(*map(_from_the_left, panels), spacing=34).resolve_scale(**apart)
-    return drawing.configure(chart, answer.title if titled else "", room=room)
-
-
-def _from_the_left(panel: Any) -> Any:
-    """A figure that begins at the left edge, however long the names of other figures' rows are.
-
-    Plots below each other begin at one place, and so would leave a gap before short names; a plot of no width does.
-    """
-    nothing = drawing.of([{}]).mark_point(opacity=0).properties(width=1, height=1)
-    return alt.hconcat(nothing, panel, spacing=0)
+    chart = Group(parts=rows, spacing=34, apart=("color", "shape", "strokeDash", "x", "y"))
+    return specification(chart, answer.title, room=room)
 
 
 _NAMES = {"ttft_s": "Time to first token", "tpot_s": "Time per output token"}
@@ -73,31 +63,22 @@ def sensitivity_chart(found: Sensitivity, room: Room = SCREEN) -> dict[str, Any]
         return None
     names = {key: _NAMES.get(key) or task.figures[key].label.capitalize() for key in task.times}
     columns = dict(zip(("time", "number", "elasticity"), map(list, zip(*rows, strict=True)), strict=True))
-    answer = StudyAnswer(
-        study="sensitivity",
-        title=labels.title(found.answer.scenario),
-        axes={},
-        columns=columns,
-        about={
-            "time": Column(label="time", values=names),
-            "elasticity": Column(label="change in time (%) for +1 %"),
-        },
-    )
+    about = {"time": Column(label="time", values=names), "elasticity": Column(label="change in time (%) for +1 %")}
     several = len({key for key, _, _ in rows}) > 1
-    about = "Times" if several else names[rows[0][0]]
+    times = "Times" if several else names[rows[0][0]]
     figure = Figure(
         kind="tornado",
-        title=f"{about} by hardware input",
+        title=f"{times} by hardware input",
         x="number",
         y="elasticity",
         panel="time" if several else "",
     )
-    chart = tornado(Picture(answer=answer, figure=figure, room=room))
+    chart = tornado(Picture(table=columns, about=about, figure=figure, room=room))
     lines = [
         "Effect of raising an input by 1 %: blue reduces the time, orange increases it.",
-        drawing.basis(found.answer.evidence),
+        basis(found.answer.evidence),
     ]
-    return drawing.configure(chart, answer.title, list(filter(None, lines)), room)
+    return specification(chart, labels.title(found.answer.scenario), lines, room)
 
 
 _LEAST = 4
@@ -132,11 +113,11 @@ def sweep_chart(profiles: Sequence[Profile], room: Room = SCREEN) -> dict[str, A
     about = {best: Column(label=figure.label, unit=figure.unit)}
     about |= {name: Column(label=name.replace("_", " ")) for name in (x, y)}
     title = labels.common_title([profile.scenario for profile in profiles])
-    answer = StudyAnswer(study="sweep", title=title, axes={}, columns=columns, about=about)
     named = f"{figure.label[:1].upper()}{figure.label[1:]} by {x.replace('_', ' ')} and {y.replace('_', ' ')}"
-    chart = heat_map(Picture(answer=answer, figure=Figure(kind="map", title=named, x=x, y=(y, best)), room=room))
+    shown_as = Figure(kind="map", title=named, x=x, y=(y, best))
+    chart = heat_map(Picture(table=columns, about=about, figure=shown_as, room=room))
     ends = [(float(low), float(high)) for p in profiles for low, high in [p.interval.get(best) or (0.0, None)] if high]
     said = f"up to ± {percent(max((high / low) ** 0.5 - 1 for low, high in ends))}" if ends else ""
     unfit = "None of these fit in memory." if not any(fits) else "" if all(fits) else "Empty: does not fit in memory."
-    lines = [unfit, drawing.basis([profile.evidence for profile in profiles], said)]
-    return drawing.configure(chart, title, list(filter(None, lines)), room)
+    lines = [unfit, basis([profile.evidence for profile in profiles], said)]
+    return specification(chart, title, lines, room)

@@ -1,24 +1,22 @@
 """Maps of a study: a level, or a figure, over two axes, with its text in each cell that has room for it."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
 from math import ceil, e, log
-from typing import Any, Literal
+from typing import Any
 
-import altair as alt
 import numpy as np
 
 from sightline.answers import units
-from sightline.answers.study import Quantity, numeric
-from sightline.charts import drawing
-from sightline.charts.axes import decade_ticks
-from sightline.charts.study_lines import about, crossed, names_axis
+from sightline.answers.study import numeric
+from sightline.charts.figure import Axis, Group, Mark, Panel, Series, decade_ticks, mark, names, words
+from sightline.charts.study_lines import names_below
 from sightline.charts.study_table import (
     CHARACTER,
     DARK_TEXT,
     LIGHT_TEXT,
-    LINE,
-    Names,
     Picture,
     Place,
     Rows,
@@ -29,21 +27,176 @@ from sightline.charts.study_table import (
     text_on,
 )
 
+_MOST_CELLS = 48
+"""Values of an axis that are drawn; of more, evenly chosen ones."""
+_CELL = 30
+"""Height of a cell with a text."""
+_LEAST_TEXT = 16
+"""Height of a cell that has room for a text."""
+_TITLE = 5.6
+"""Pixels of a character of an axis's title."""
+_FINE = 30
+"""Cells in a row from which they have no edges."""
 _SPREAD = 12.0
 """Largest over smallest value from which colors are logarithmic."""
 
 
-class LevelShades:
+@dataclass(frozen=True, kw_only=True)
+class _Side:
+    """One axis of the map: values that are drawn and their names."""
+
+    values: Sequence[Any]
+    names: Sequence[str]
+    title: str
+
+    @cached_property
+    def name_of(self) -> dict[Any, str]:
+        return dict(zip(self.values, self.names, strict=True))
+
+    @property
+    def is_figure(self) -> bool:
+        """Whether its values are numbers, which grow upward; words stand in order."""
+        return numeric(self.values)
+
+
+def heat_map(picture: Picture) -> Panel | Group:
+    """Return the map: y by x, in the colors of the series."""
+    figure = picture.figure
+    value = figure.series or picture.ys[-1]
+    across, up = _side(picture, figure.x), _side(picture, picture.ys[0])
+    named = names_of(up.names, picture.room)
+    layout = picture.layout(
+        least=min(len(across.names) * 34.0, 300.0), labels=named.width / 2 + 10, shared=named.width + 20
+    )
+    count = len(up.names)
+    step = max(min(_CELL, 420 / count), 5) if count > 14 else max(_CELL, named.height)
+    if up.is_figure:
+        # The title of the axis runs along it.
+        step = max(step, (len(up.title) * _TITLE + 10) / count)
+    paint = (_FigureShades if picture.is_number(value) else _LevelShades)(picture, value)
+    shown = np.isin(picture.columns[figure.x], across.values) & np.isin(picture.columns[picture.ys[0]], up.values)
+    rows = picture.rows_of(shown)
+    style = _style(_cells(picture, rows, across, up, value, paint), layout.width / max(len(across.names), 1), step)
+    x, lines = _below(across, layout.width), [named.lines[name] for name in up.names]
+    level = picture.crossed([value])
+
+    def panel(rows_of_panel: Rows, place: Place) -> Panel:
+        cells = _cells(picture, rows_of_panel, across, up, value, paint)
+        cells = [{**cell, "at_y": named.lines[cell["at_y"]]} for cell in cells]
+        edge = 0.5 if len(across.names) < _FINE else 0
+        looks = {"color": paint.color, "stroke": "white", "strokeWidth": edge, "tooltip": [("about", "", " ")]}
+        marks = [mark("rect", cells, x="at_x", y="at_y", **looks), *_texts(cells, style)]
+        if level is not None:
+            marks += _borders(cells, x.names or (), lines, {(c["at_x"], c["at_y"]): c[value] >= level for c in cells})
+        title = up.title if place.first and up.is_figure else None
+        order = lines[::-1] if up.is_figure else lines
+        many = {} if count <= 30 else {"labelOverlap": True}
+        y = replace(named.axis(order, {"padding": 0}, shown=place.first, **many), title=title, names=None)
+        bottom = x if place.last else replace(x, title=None, ticks={**x.ticks, "labels": False})
+        return Panel(x=bottom, y=y, marks=marks, height=step * count)
+
+    about = "" if level is None else f"line: break-even, where {picture.quantity(value).label} is {level:g}"
+    return picture.panelled(panel, layout, rows=rows, subtitle=about)
+
+
+def _below(across: _Side, width: float) -> Axis:
+    scale = {"domain": list(across.names), "padding": 0}
+    if len(across.names) * 14 > width:
+        x = names(across.names, scale=scale, labelOverlap=True, labelAngle=0)
+    else:
+        x = names_below(across.names, width, scale)
+    return replace(x, title=across.title)
+
+
+def _side(picture: Picture, column: str) -> _Side:
+    values, quantity = picture.distinct(column), picture.quantity(column)
+    if len(values) > _MOST_CELLS:
+        values = values[:: ceil(len(values) / _MOST_CELLS)]
+    if not numeric(values):
+        return _Side(values=values, names=[quantity.text(value) for value in values], title=quantity.label)
+    divisor, unit = quantity.scaled(max(map(abs, values)))
+    scaled = [value / divisor for value in values]
+    short = [f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}" for value in scaled]
+    if len({*short}) < len(short):
+        short = [f"{value:.6g}" for value in scaled]
+    return _Side(values=values, names=short, title=quantity.titled(unit))
+
+
+def _cells(picture: Picture, rows: Rows, across: _Side, up: _Side, value: str, paint: "_Shades") -> Rows:
+    """A cell for each row that is drawn; where several rows have one place, the first."""
+    x, y = picture.figure.x, picture.ys[0]
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for row in rows:
+        place = across.name_of.get(row[x], ""), up.name_of.get(row[y], "")
+        if not all(place) or row.get(value) is None or place in found:
+            continue
+        looks = paint.of(row[value])
+        if looks is not None:
+            at = {"at_x": place[0], "at_y": place[1], "about": picture.about_row(row)}
+            found[place] = {**looks, x: row[x], y: row[y], value: row[value], **at}
+    return list(found.values())
+
+
+def _style(cells: Rows, width: float, height: float) -> tuple[str, int] | None:
+    """Which text all cells have room for, and its size; None where they have room for none."""
+    for key, size in (("text", 11), ("text", 9), ("short", 10), ("short", 9)):
+        longest = max((len(cell[key]) for cell in cells), default=0)
+        if longest * CHARACTER * size / 12 + 4 <= width and height >= _LEAST_TEXT:
+            return key, size
+    return None
+
+
+def _texts(cells: Rows, style: tuple[str, int] | None) -> list[Mark]:
+    """The text of each cell."""
+    if style is None:
+        return []
+    key, size = style
+    looks = {"x": "at_x", "y": "at_y", "text": key, "align": None, "dx": 0, "fontSize": size}
+    inks = {ink: [cell for cell in cells if cell["ink"] == ink] for ink in (LIGHT_TEXT, DARK_TEXT)}
+    return [words(rows, color=ink, **looks) for ink, rows in inks.items() if rows]
+
+
+def _borders(
+    cells: Rows, across: Sequence[str], up: Sequence[str], is_above: Mapping[tuple[str, str], bool]
+) -> list[Mark]:
+    """The line between cells on either side of break-even."""
+    right, upper = dict(pairwise(across)), dict(pairwise(up))
+    begin, end = ({"field": "at_x", "bandPosition": place} for place in (0, 1))
+    top, bottom = ({"field": "at_y", "bandPosition": place} for place in (0, 1))
+    sides = (
+        ([c for c in cells if _differs(is_above, c, (right.get(c["at_x"]), c["at_y"]))], end, top, {"y2": bottom}),
+        ([c for c in cells if _differs(is_above, c, (c["at_x"], upper.get(c["at_y"])))], begin, top, {"x2": end}),
+    )
+    return [
+        mark(
+            "rule",
+            [{"at_x": c["at_x"], "at_y": c["at_y"]} for c in edges],
+            x=x,
+            y=y,
+            strokeWidth=2.5,
+            color=DARK_TEXT,
+            **other,
+        )
+        for edges, x, y, other in sides
+        if edges
+    ]
+
+
+def _differs(is_above: Mapping[tuple[str, str], bool], cell: Mapping[str, Any], next_to: Any) -> bool:
+    here = is_above[cell["at_x"], cell["at_y"]]
+    return is_above.get(next_to, here) != here
+
+
+class _LevelShades:
     """Cells in the colors of levels or other words."""
 
     def __init__(self, picture: Picture, value: str) -> None:
-        self.quantity: Quantity = picture.quantity(value)
+        self.quantity = picture.quantity(value)
         keys = in_order([str(one) for one in picture.distinct(value)])
         self.colors = dict(zip(keys, colors_of(keys), strict=True))
-        labels = [self.quantity.text(key) for key in keys]
-        scale = drawing.palette(dict(zip(labels, self.colors.values(), strict=True)))
-        legend = picture.legend([*labels, ""][: max(len(labels), 2)], symbolType="square")
-        self.color = alt.Color("shade:N", scale=scale, legend=legend)
+        looks = {self.quantity.text(key): color for key, color in self.colors.items()}
+        legend = picture.legend([*looks, ""][: max(len(looks), 2)], symbolType="square")
+        self.color: Series | dict[str, Any] = Series(column="shade", looks=looks, legend=legend)
 
     def of(self, value: Any) -> dict[str, Any] | None:
         """Return the value of a cell, its text and the color of that."""
@@ -51,43 +204,40 @@ class LevelShades:
         return {"shade": label, "text": label, "short": label, "ink": text_on(self.colors[str(value)])}
 
 
-class FigureShades:
+class _FigureShades:
     """Cells in shades: more is darker, or the ratios on both sides of break-even in a color of their own."""
 
     def __init__(self, picture: Picture, value: str) -> None:
-        quantity: Quantity = picture.quantity(value)
+        quantity = picture.quantity(value)
         values = picture.values(value) or [0.0, 1.0]
         self.divisor, unit = quantity.scaled(max(map(abs, values)))
         self.low, self.high = min(values) / self.divisor, max(values) / self.divisor
         self.counts = all((value / self.divisor).is_integer() for value in values)
         self.is_log = self.low > 0 and self.high / self.low > _SPREAD
-        self.middle = crossed(picture, [value])
+        self.middle = picture.crossed([value])
         if self.middle is not None:
             reach = max(self._from_middle(self.low), self._from_middle(self.high))
             self.low, self.high = self.middle / e**reach, self.middle * e**reach
-        self.color = alt.Color(
-            "shade:Q",
-            scale=self._scale(),
-            legend=alt.Legend(
-                title=quantity.titled(unit),
-                orient="bottom",
-                gradientLength=min(picture.whole * 0.5, 260),
-                gradientThickness=10,
-                titleFontWeight="normal",
-                format="~s" if self.high >= 1e4 else ",~f" if self._is_linear else "~g",
-                labelOverlap="greedy",
-                **({"tickCount": 4} if self._is_linear else {"values": decade_ticks(self.low, self.high)}),
-            ),
-        )
-
-    @property
-    def _is_linear(self) -> bool:
-        return self.middle is None and not self.is_log
-
-    def _scale(self) -> Any:
-        kind: dict[str, Any] = {} if self._is_linear else {"type": "log"}
-        scheme: Literal["blues", "redblue"] = "blues" if self.middle is None else "redblue"
-        return alt.Scale(scheme=scheme, domain=[self.low, self.high], nice=False, **kind)
+        is_linear = self.middle is None and not self.is_log
+        legend = {
+            "title": quantity.titled(unit),
+            "orient": "bottom",
+            "gradientLength": min(picture.whole * 0.5, 260),
+            "gradientThickness": 10,
+            "titleFontWeight": "normal",
+            "format": "~s" if self.high >= 1e4 else ",~f" if is_linear else "~g",
+            "labelOverlap": "greedy",
+            **({"tickCount": 4} if is_linear else {"values": decade_ticks(self.low, self.high)}),
+        }
+        scheme = "blues" if self.middle is None else "redblue"
+        scale = {"scheme": scheme, "domain": [self.low, self.high], "nice": False}
+        scale |= {} if is_linear else {"type": "log"}
+        self.color: Series | dict[str, Any] = {
+            "field": "shade",
+            "type": "quantitative",
+            "scale": scale,
+            "legend": legend,
+        }
 
     def _from_middle(self, value: float) -> float:
         """How far a value is from break-even, as colors see it."""
@@ -109,209 +259,11 @@ class FigureShades:
         if figure is None:
             return None
         shown = figure / self.divisor
-        text = (
-            f"{shown:,.0f}"
-            if self.counts or abs(shown) >= 100
-            else f"{shown:.2f}"
-            if abs(shown) >= 0.1
-            else f"{shown:.2g}"
-        )
+        decimals = ",.0f" if self.counts or abs(shown) >= 100 else ".2f" if abs(shown) >= 0.1 else ".2g"
+        text = f"{shown:{decimals}}"
         short = units.count(float(f"{shown:.2g}")).replace(" ", "") if abs(shown) >= 1000 else text
         ink = LIGHT_TEXT if self._place(shown) > 0.6 else DARK_TEXT
         return {"shade": shown, "text": text, "short": short, "ink": ink}
 
 
-Shades = LevelShades | FigureShades
-
-
-_MOST_CELLS = 48
-"""Values of an axis that are drawn; of more, evenly chosen ones."""
-_CELL = 30
-"""Height of a cell with a text."""
-_LEAST_TEXT = 16
-"""Height of a cell that has room for a text."""
-_TITLE = 5.6
-"""Pixels of a character of an axis's title."""
-_FINE = 30
-"""Cells in a row from which they have no edges."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Side:
-    """One axis of the map: values that are drawn and their names."""
-
-    values: Sequence[Any]
-    names: Sequence[str]
-    title: str
-
-    @property
-    def index(self) -> dict[Any, int]:
-        return {value: position for position, value in enumerate(self.values)}
-
-
-def heat_map(picture: Picture) -> Any:
-    """Return the map: y by x, in the colors of the series."""
-    figure = picture.figure
-    value = figure.series or picture.ys[-1]
-    across, up = _side(picture, figure.x), _side(picture, picture.ys[0])
-    names = names_of(up.names, picture.room)
-    layout = picture.layout(
-        least=min(len(across.names) * 34.0, 300.0), labels=names.width / 2 + 10, shared=names.width + 20
-    )
-    step = _height_of_cell(len(up.names), names)
-    if _is_figure(up):
-        # The title of the axis runs along it.
-        step = max(step, (len(up.title) * _TITLE + 10) / len(up.names))
-    paint: Shades = (FigureShades if picture.is_number(value) else LevelShades)(picture, value)
-    shown = np.isin(picture.columns[figure.x], across.values) & np.isin(picture.columns[picture.ys[0]], up.values)
-    rows = picture.rows_of(shown)
-    style = _style(_cells(picture, rows, across, up, value, paint), layout.width / max(len(across.names), 1), step)
-
-    def panel(of_panel: Rows, place: Place) -> Any:
-        cells = _cells(picture, of_panel, across, up, value, paint)
-        x, y = _x(across, layout.width, named=place.last), _y(up, names, named=place.first)
-        rectangles = _rectangles(cells, x, y, paint.color, edges=len(across.names) < _FINE)
-        layers = alt.layer(rectangles, *_texts(cells, style), *_borders(cells, value, crossed(picture, [value])))
-        return layers.properties(height=step * len(up.names))
-
-    return picture.panelled(panel, layout, rows=rows, subtitle=_about_line(picture, value))
-
-
-def _about_line(picture: Picture, value: str) -> str:
-    """What the line through a map is; empty where there is none."""
-    level = crossed(picture, [value])
-    return "" if level is None else f"line: break-even, where {picture.quantity(value).label} is {level:g}"
-
-
-def _height_of_cell(count: int, names: Names) -> float:
-    return max(min(_CELL, 420 / count), 5) if count > 14 else max(_CELL, names.height)
-
-
-def _side(picture: Picture, column: str) -> _Side:
-    values, quantity = picture.distinct(column), picture.quantity(column)
-    if len(values) > _MOST_CELLS:
-        values = values[:: ceil(len(values) / _MOST_CELLS)]
-    if not numeric(values):
-        return _Side(values=values, names=[quantity.text(value) for value in values], title=quantity.label)
-    divisor, unit = quantity.scaled(max(map(abs, values)))
-    names = [_short(value / divisor) for value in values]
-    if len({*names}) < len(names):
-        names = [f"{value / divisor:.6g}" for value in values]
-    return _Side(values=values, names=names, title=quantity.titled(unit))
-
-
-def _short(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
-
-
-def _cells(picture: Picture, rows: Rows, across: _Side, up: _Side, value: str, paint: Shades) -> Rows:
-    """A cell for each row that is drawn; where several rows have one place, the first."""
-    xs, ys = across.index, up.index
-    found: dict[tuple[int, int], dict[str, Any]] = {}
-    for row in rows:
-        place = (xs.get(row[picture.figure.x], -1), ys.get(row[picture.ys[0]], -1))
-        if min(place) < 0 or row.get(value) is None or place in found:
-            continue
-        said = paint.of(row[value])
-        if said is not None:
-            x, y = place
-            found[place] = {
-                **said,
-                picture.figure.x: row[picture.figure.x],
-                picture.ys[0]: row[picture.ys[0]],
-                value: row[value],
-                "at_x": x,
-                "at_y": y,
-                "about": about(picture, row),
-            }
-    return list(found.values())
-
-
-def _rectangles(cells: Rows, x: Any, y: Any, color: Any, *, edges: bool) -> Any:
-    mark = drawing.of(cells).mark_rect(stroke="white", strokeWidth=0.5 if edges else 0)
-    return mark.encode(x=x, y=y, color=color, tooltip=alt.Tooltip("about:N", title=" "))
-
-
-def _x(across: _Side, width: float, *, named: bool) -> Any:
-    """The horizontal axis, with names below the last row of panels alone."""
-    axis = names_axis(across.names, width)
-    if len(across.names) * 14 > width:
-        axis = alt.Axis(grid=False, labelOverlap=True, labelAngle=0)
-    axis.labels = named
-    title = across.title if named else None
-    return alt.X("at_x:O", title=title, axis=_named(axis, across.names), scale=_band(len(across.names)))
-
-
-def _y(up: _Side, names: Names, *, named: bool) -> Any:
-    """The vertical axis, with names in the first column of panels alone; numbers grow upward, words stand in order."""
-    axis = names.axis(shown=named) if len(up.names) <= 30 else alt.Axis(grid=False, labelOverlap=True, labels=named)
-    lines = [names.lines[name] for name in up.names]
-    title = up.title if named and _is_figure(up) else None
-    scale = _band(len(up.names), upward=_is_figure(up))
-    return alt.Y("at_y:O", title=title, axis=_named(axis, lines), scale=scale)
-
-
-def _is_figure(side: _Side) -> bool:
-    return numeric(side.values)
-
-
-def _band(count: int, *, upward: bool = False) -> Any:
-    """Positions from left to right or from top to bottom; ``upward``, from bottom to top."""
-    return alt.Scale(domain=list(range(count))[:: -1 if upward else 1], padding=0)
-
-
-def _named(axis: Any, names: Sequence[str]) -> Any:
-    """An axis of positions with the names that stand there."""
-    import json
-
-    axis.labelExpr = f"{json.dumps(list(names))}[datum.value]"
-    if any("\n" in name for name in names):
-        # A label of several lines begins at the middle of its row, if it is not raised.
-        lines = {count: [i for i, name in enumerate(names) if name.count("\n") + 1 == count] for count in (2, 3, 4)}
-        axis.labelOffset = {
-            "condition": [
-                {"test": f"indexof({json.dumps(those)}, datum.value) >= 0", "value": -LINE / 2 * (count - 1)}
-                for count, those in lines.items()
-            ],
-            "value": 0,
-        }
-    return axis
-
-
-def _style(cells: Rows, width: float, height: float) -> tuple[str, int] | None:
-    """Which text all cells have room for, and its size; None where they have room for none."""
-    for key, size in (("text", 11), ("text", 9), ("short", 10), ("short", 9)):
-        longest = max((len(cell[key]) for cell in cells), default=0)
-        if longest * CHARACTER * size / 12 + 4 <= width and height >= _LEAST_TEXT:
-            return key, size
-    return None
-
-
-def _texts(cells: Rows, style: tuple[str, int] | None) -> list[Any]:
-    """The text of each cell."""
-    if style is None:
-        return []
-    texts = []
-    for ink in (LIGHT_TEXT, DARK_TEXT):
-        found = [cell for cell in cells if cell["ink"] == ink]
-        if found:
-            mark = drawing.of(found).mark_text(fontSize=style[1], color=ink)
-            texts.append(mark.encode(x=alt.X("at_x:O"), y=alt.Y("at_y:O"), text=alt.Text(f"{style[0]}:N")))
-    return texts
-
-
-def _borders(cells: Rows, value: str, level: float | None) -> list[Any]:
-    """The line between cells on either side of break-even."""
-    if level is None:
-        return []
-    at = {(cell["at_x"], cell["at_y"]): cell[value] >= level for cell in cells}
-    right = [{"at_x": x, "at_y": y} for (x, y), above in at.items() if at.get((x + 1, y), above) != above]
-    upper = [{"at_x": x, "at_y": y} for (x, y), above in at.items() if at.get((x, y + 1), above) != above]
-    column, row = alt.X("at_x:O", bandPosition=0), alt.Y("at_y:O", bandPosition=0)
-    down = {"x": alt.X("at_x:O", bandPosition=1), "y": row, "y2": alt.Y2("at_y", bandPosition=1)}
-    along = {"x": column, "y": row, "x2": alt.X2("at_x", bandPosition=1)}
-    return [
-        drawing.of(edges).mark_rule(strokeWidth=2.5, color=DARK_TEXT).encode(**sides)
-        for edges, sides in ((right, down), (upper, along))
-        if edges
-    ]
+_Shades = _LevelShades | _FigureShades

@@ -1,4 +1,4 @@
-"""What a figure of a study draws: its rows, the names and units of its columns, its panels and their sizes."""
+"""What a figure of a study draws: its rows, the names, units and colors of its columns, its panels and their sizes."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -7,15 +7,14 @@ from math import ceil, floor, isfinite, log2
 from textwrap import wrap
 from typing import Any
 
-import altair as alt
 import numpy as np
 from numpy.typing import NDArray
 
 from sightline.answers.study import Quantity, numeric, quantity_of
 from sightline.charts import drawing
-from sightline.charts.axes import Axis
 from sightline.charts.drawing import Room
-from sightline.exploration.study_answer import Figure, StudyAnswer
+from sightline.charts.figure import Axis, Group, Panel, linear, logarithmic, names
+from sightline.exploration.study_answer import Column, Figure
 from sightline.profile import LEVELS
 from sightline.quantities import as_python
 
@@ -27,6 +26,8 @@ GAP = 30
 """Pixels between panels."""
 _Y_LABELS = 46
 """Pixels of numbers and title next to a vertical axis."""
+LINE = 13
+"""Pixels of a line of a name."""
 _PADDING = 0.07
 _SPREAD_OF_SIZES = 2.0**12
 """Largest over smallest size from which each tick of an axis has a unit of its own."""
@@ -37,7 +38,7 @@ _IN_ITS_UNIT = (
     " : datum.value < 1073741824 ? datum.value / 1048576 + ' MiB' : datum.value / 1073741824 + ' GiB'"
 )
 """The label of a tick of bytes, as Vega's expression."""
-_BILLION = 1e9
+_THOUSANDS, _BILLION = 1e4, 1e9
 _IN_BILLIONS = ("", "USD", "tokens", "parameters", "requests")
 """Units of which a billion is B, in place of the G of SI units."""
 
@@ -63,16 +64,21 @@ class Place:
 
 @dataclass(frozen=True, kw_only=True)
 class Picture:
-    """A figure with the answer whose table it draws, and the room for it."""
+    """A figure with the table that it draws, and the room for it."""
 
-    answer: StudyAnswer
+    table: Mapping[str, Sequence[Any] | NDArray[Any]]
+    """Columns of equal length."""
+    about: Mapping[str, Column]
+    """What the columns hold."""
+    shown: Sequence[str] = ()
+    """The columns that a row says when it is pointed at; all by default."""
     figure: Figure
     room: Room
 
     @cached_property
     def columns(self) -> Mapping[str, NDArray[Any]]:
         """The columns of the rows that are drawn, of the figure's own table if it has one."""
-        table = {key: _array(values) for key, values in (self.figure.columns or self.answer.columns).items()}
+        table = {key: _array(values) for key, values in (self.figure.columns or self.table).items()}
         drawn = np.ones(len(next(iter(table.values()), ())), dtype=bool)
         for key, wanted in self.figure.where.items():
             drawn &= _is(table[key], wanted) if key in table else False
@@ -105,7 +111,7 @@ class Picture:
 
     def quantity(self, column: str) -> Quantity:
         """Return what a column holds, by the name that readers see."""
-        return quantity_of(column, self.answer.about, self.figure.names.get(column, ""))
+        return quantity_of(column, self.about, self.figure.names.get(column, ""))
 
     def words(self, column: str) -> list[str]:
         """Return the distinct values of a column as text: numbers sorted, words as they come."""
@@ -140,19 +146,21 @@ class Picture:
         return Layout(columns=columns, width=width)
 
     def panelled(
-        self, panel: Callable[[Rows, Place], Any], layout: Layout, *, rows: Rows | None = None, subtitle: str = ""
-    ) -> Any:
+        self, panel: Callable[[Rows, Place], Panel], layout: Layout, *, rows: Rows | None = None, subtitle: str = ""
+    ) -> Panel | Group:
         """Return the panels of the figure, each below its title; ``panel`` draws the rows of one in its place."""
         panels, columns, built = self.split(self.rows if rows is None else rows), layout.columns, []
-        for position, (title, of_panel) in enumerate(panels):
+        for position, (title, rows_of_panel) in enumerate(panels):
             place = Place(first=position % columns == 0, last=position + columns >= len(panels))
-            drawn = panel(of_panel, place).properties(width=layout.width)
-            built.append(drawn.properties(title=panel_title(title, layout.width)) if title else drawn)
-        heading = drawing.heading(self.wrapped(self.figure.title), subtitle)
+            drawn = replace(panel(rows_of_panel, place), width=layout.width)
+            small = {"fontSize": 12, "fontWeight": "normal", "frame": "group", "offset": 6}
+            lines = wrap(title, max(int(layout.width / 6.4), 8))
+            built.append(replace(drawn, title=lines, heading=small) if title else drawn)
+        heading = wrap(self.figure.title, int(self.whole / 7.4))
         if len(built) == 1:
-            return built[0].properties(title=heading)
-        joined = alt.concat(*built, columns=columns, spacing=GAP, title=heading)
-        return joined.resolve_scale(x="independent", y="independent", yOffset="independent")
+            return replace(built[0], title=heading, heading={}, subtitle=subtitle)
+        apart = ("x", "y", "yOffset")
+        return Group(parts=built, columns=columns, spacing=GAP, title=heading, subtitle=subtitle, apart=apart)
 
     def split(self, rows: Rows) -> list[tuple[str, Rows]]:
         """Return title and rows of each panel; one without a title where the figure has a single one."""
@@ -168,26 +176,30 @@ class Picture:
         """Pixels of all panels in a row with their labels."""
         return self.room.panel + self.room.labels
 
-    def wrapped(self, text: str) -> Any:
-        """Return a title in as many lines as it needs."""
-        lines = wrap(text, int(self.whole / 7.4))
-        return lines if len(lines) > 1 else text
-
-    def legend(self, labels: Sequence[str], title: str | None = None, **style: Any) -> Any:
+    def legend(self, labels: Sequence[str], title: str | None = None, **style: Any) -> dict[str, Any] | None:
         """Return a legend below, in as many columns as its labels have room for; None for a single entry."""
         if len(labels) < 2:
             return None
         longest = max(map(len, labels)) * CHARACTER + 34
         columns = max(min(int(self.whole // longest), len(labels)), 1)
-        return alt.Legend(
-            title=title,
-            orient="bottom",
-            columns=columns,
-            offset=10,
-            labelLimit=self.whole - 30,
-            titleFontWeight="normal",
-            **style,
-        )
+        looks = {"offset": 10, "labelLimit": self.whole - 30, "titleFontWeight": "normal"}
+        return {"title": title, "columns": columns, **looks, **style}
+
+    def crossed(self, columns: Sequence[str]) -> float | None:
+        """Return break-even, if values of columns lie on both sides of it."""
+        level, values = self.figure.break_even, self.values(*columns)
+        return level if level is not None and values and min(values) < level < max(values) else None
+
+    @property
+    def value_column(self) -> str:
+        """The name of what marks show along y: the study's column, or where several share it their unit."""
+        unit = self.quantity(self.ys[0]).unit.replace("/", "_per_").replace(" ", "_")
+        return self.ys[0] if len(self.ys) == 1 else f"value_{unit}".rstrip("_")
+
+    def about_row(self, row: Mapping[str, Any]) -> str:
+        """Return what a row says when it is pointed at: every column that the study shows."""
+        keys = [key for key in self.figure.columns or self.shown or self.table if row.get(key) is not None][:8]
+        return ", ".join(f"{self.quantity(key).heading} {self.quantity(key).text(row[key])}" for key in keys)
 
 
 def _array(values: Sequence[Any] | np.ndarray) -> NDArray[Any]:
@@ -217,20 +229,6 @@ def _numbers(values: NDArray[Any]) -> list[float]:
     return [value for value in found if value is not None]
 
 
-def units_of(picture: Picture, axis: Axis, *columns: str) -> drawing.Units:
-    """Return the units of what marks show along an axis: the study's column, or where several share it their unit."""
-    unit = picture.quantity(picture.ys[0]).unit.replace("/", "_per_").replace(" ", "_")
-    key = picture.ys[0] if len(picture.ys) == 1 else f"value_{unit}".rstrip("_")
-    return {column: (key if column in ("y", "end") else f"{key}.{column}", axis.divisor) for column in columns}
-
-
-def panel_title(text: str, width: float) -> Any:
-    """Return the title of one of several panels."""
-    lines: Any = wrap(text, max(int(width / 6.4), 8))
-    said = lines if len(lines) > 1 else text
-    return drawing.heading(said, fontSize=12, fontWeight="normal", frame="group", offset=6)
-
-
 def number(value: Any) -> float | None:
     """Return a value as a number; None for what is not there."""
     if value is None or isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
@@ -238,57 +236,71 @@ def number(value: Any) -> float | None:
     return float(value)
 
 
-def axis_of(picture: Picture, columns: Sequence[str], *, log: bool, zero: bool = False, title: str = "") -> Axis:
+def axis_of(
+    picture: Picture,
+    columns: Sequence[str],
+    *,
+    log: bool,
+    count: int,
+    zero: bool = False,
+    title: str = "",
+    marks: Sequence[float] = (),
+) -> Axis:
     """Return the axis of the numbers of columns, in the unit that suits the largest.
 
     Args:
         picture: Whose rows have the numbers.
         columns: All of one unit.
         log: Whether it is logarithmic.
+        count: About how many ticks there are.
         zero: Whether it begins at zero, as bars do; others do where they come close to it.
         title: In place of the label of the first column.
+        marks: Values at which a logarithmic axis has its ticks, where they are few.
     """
     values, quantity = picture.values(*columns) or [0.0, 1.0], picture.quantity(columns[0])
+    quantity = replace(quantity, label=title or quantity.label)
     divisor, unit = quantity.scaled(max(map(abs, values)))
-    low, high = min(values) / divisor, max(values) / divisor
-    named = replace(quantity, label=title or quantity.label).titled(unit)
-    money = quantity.unit == "USD"
+    named, low, high = quantity.titled(unit), min(values), max(values)
     if log:
         room = max((high / low) ** _PADDING, 1.1)
         if quantity.unit == "B" and high / low > _SPREAD_OF_SIZES:
-            low, high, named = low * divisor, high * divisor, title or quantity.label
-            return Axis(title=named, low=low / room, high=high * room, is_log=True, has_sizes=True)
-        return Axis(title=named, low=low / room, high=high * room, divisor=divisor, is_log=True, money=money)
-    if zero or 0 <= low <= 0.6 * high:
-        low, high = min(low, 0.0), max(high, 0.0)
-    room = _PADDING * (high - low) or 0.1 * abs(high) or 1.0
-    if low == high == 0:
-        return Axis(title=named, low=0.0, high=1.0, divisor=divisor, money=money)
-    low = low if low == 0 else low - room
-    return Axis(title=named, low=low, high=high + room if high else high, divisor=divisor, money=money)
+            found = logarithmic(quantity.label, low / room, high * room)
+            sizes = {"values": _powers_of_two(low / room, high * room, count), "labelExpr": _IN_ITS_UNIT}
+            return replace(found, ticks=ticks_of(replace(found, ticks=sizes), quantity, count, marks))
+        found = logarithmic(named, low / room, high * room, divisor)
+    elif low == high == 0:
+        found = linear(named, 0.0, divisor, divisor)
+    else:
+        if zero or 0 <= low <= 0.6 * high:
+            low, high = min(low, 0.0), max(high, 0.0)
+        room = _PADDING * (high - low) or 0.1 * abs(high) or 1.0
+        found = linear(named, low if low == 0 else low - room, high + room if high else high, divisor)
+    return replace(found, ticks=ticks_of(found, quantity, count, marks))
 
 
-def _powers_of_two(axis: Axis, count: int) -> list[float]:
+def _powers_of_two(low: float, high: float, count: int) -> list[float]:
     """At most about ``count`` sizes on an axis of bytes, evenly apart."""
     for step in _STEPS:
-        first, last = ceil(log2(axis.low) / step), floor(log2(axis.high) / step)
+        first, last = ceil(log2(low) / step), floor(log2(high) / step)
         if last - first < count:
             break
     return [2.0 ** (step * power) for power in range(first, last + 1)]
 
 
-def ticks_of(axis: Axis, quantity: Quantity, count: int, values: Sequence[float] = ()) -> Any:
+def ticks_of(axis: Axis, quantity: Quantity, count: int, marks: Sequence[float] = ()) -> dict[str, Any]:
     """Return the ticks of an axis: at the values themselves where they are few and the axis is logarithmic."""
     if quantity.is_year:
-        return alt.Axis(format="d", tickCount=count, labelOverlap=True)
-    ticks = axis.ticks(count)
-    if axis.has_sizes:
-        ticks.values, ticks.labelExpr = _powers_of_two(axis, count), _IN_ITS_UNIT
-    if axis.is_log and 2 <= len(values) <= count:
-        ticks.values = list(values)
-    ticks.labelOverlap, ticks.labelSeparation = "greedy", 6
-    if axis.high >= _BILLION and quantity.unit in _IN_BILLIONS:
-        ticks.labelExpr = "replace(datum.label, 'G', 'B')"
+        return {"format": "d", "tickCount": count, "labelOverlap": True}
+    _, high = axis.scale["domain"]
+    plain = "~g" if axis.is_log else ",~f"
+    form = "$" * (quantity.unit == "USD") + ("~s" if high >= _THOUSANDS else plain)
+    ticks = {**axis.ticks, "format": form, "labelOverlap": "greedy", "labelSeparation": 6}
+    if not axis.is_log:
+        ticks["tickCount"] = count
+    elif 2 <= len(marks) <= count:
+        ticks["values"] = [mark / axis.divisor for mark in marks]
+    if high >= _BILLION and quantity.unit in _IN_BILLIONS:
+        ticks["labelExpr"] = "replace(datum.label, 'G', 'B')"
     return ticks
 
 
@@ -357,11 +369,6 @@ def text_on(color: str) -> str:
     return LIGHT_TEXT if color in _DARK_GROUNDS else DARK_TEXT
 
 
-LINE = 13
-"""Pixels of a line of a name."""
-_GAP = 12
-
-
 @dataclass(frozen=True, kw_only=True)
 class Names:
     """The names of rows, in the lines that they have room for."""
@@ -376,21 +383,12 @@ class Names:
         """Pixels that the name of a row needs."""
         return LINE * max((text.count("\n") + 1 for text in self.lines.values()), default=1) + 7
 
-    def axis(self, *, shown: bool = True) -> Any:
-        """Return the axis with these names, or with none."""
+    def axis(self, order: Sequence[str], scale: Mapping[str, Any], *, shown: bool = True, **looks: Any) -> Axis:
+        """Return the axis with names in their order, or with none."""
         if not shown:
-            return alt.Axis(labels=False, grid=False)
-        # A label of several lines begins at the middle of its row, if it is not raised.
-        raised = {
-            "condition": [
-                {"test": f"split(datum.label, '\\n').length === {count}", "value": -LINE / 2 * (count - 1)}
-                for count in (2, 3, 4)
-            ],
-            "value": 0,
-        }
-        several = any("\n" in text for text in self.lines.values())
-        style: dict[str, Any] = {"labelOffset": raised, "labelLineHeight": LINE} if several else {}
-        return alt.Axis(grid=False, labelLimit=self.width + 20, labelOverlap=False, labelFontSize=11, **style)
+            return names(order, scale={"domain": order, **scale}, labels=False)
+        style = {"labelLimit": self.width + 20, "labelOverlap": False, "labelFontSize": 11, **looks}
+        return names(order, line=LINE, scale={"domain": order, **scale}, **style)
 
 
 def names_of(words: Sequence[str], room: Room) -> Names:
@@ -401,4 +399,4 @@ def names_of(words: Sequence[str], room: Room) -> Names:
         for word in words
     }
     longest = max((len(line) for text in lines.values() for line in text.split("\n")), default=0)
-    return Names(lines=lines, width=longest * CHARACTER * 0.95 + _GAP)
+    return Names(lines=lines, width=longest * CHARACTER * 0.95 + 12)

@@ -3,25 +3,26 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import altair as alt
-
-from sightline.charts import drawing
-from sightline.charts.axes import axis
-from sightline.charts.drawing import SCREEN, Room
+from sightline.charts.drawing import PAIR, SCREEN, Room
+from sightline.charts.figure import Axis, Group, Panel, axis, interval, mark, quantity, specification, threshold
 
 if TYPE_CHECKING:
     from sightline.watching import WatchRecord
 
 MOST_POINTS = 600
 """Lines about steps that are drawn; of more every n-th."""
-_HEIGHT = 200
-_SMALL = 110
 _FIGURES = {"mfu": "MFU", "tokens_per_s": "Tokens per second", "memory_bytes": "Memory", "loss": "Loss"}
 """What is drawn below the step time where it was seen."""
+Lines = Sequence[Mapping[str, Any]]
+
+
+def record_chart(record: "WatchRecord", room: Room = SCREEN) -> dict[str, Any] | None:
+    """Return the chart of a watched job; None before its second step."""
+    return watched_chart(record.steps, record.about.get("predicted") or {}, room)
 
 
 def watched_chart(
-    lines: Sequence[Mapping[str, Any]], predicted: Mapping[str, Any] | None = None, room: Room = SCREEN
+    lines: Lines, predicted: Mapping[str, Any] | None = None, room: Room = SCREEN
 ) -> dict[str, Any] | None:
     """Return the step time over the steps, with the predicted time and its 80 % interval, and further figures below.
 
@@ -33,69 +34,48 @@ def watched_chart(
     if len(lines) < 2:
         return None
     shown = lines[:: -(-len(lines) // MOST_POINTS)]
-    panels = [_times(shown, predicted or {}, room)]
-    panels += [
-        _figure(shown, key, title, room)
-        for key, title in _FIGURES.items()
-        if sum(line.get(key) is not None for line in shown) >= 2
-    ]
-    said = ["Bars: middle 50 % of the steps behind each point."]
+    ticks = {"format": ",d", "tickCount": room.ticks, "tickMinStep": 1, "labelFlush": False}
+    steps = Axis(title="step", scale={"domain": [lines[0]["step"], lines[-1]["step"]], "nice": False}, ticks=ticks)
+    panels = [_times(shown, predicted or {}, steps, room)]
+    for key, title in _FIGURES.items():
+        rows = [
+            {"line": title, "step": line["step"], key: float(line[key])} for line in shown if line.get(key) is not None
+        ]
+        if len(rows) >= 2:
+            # Of bytes the whole matters, not how the last of them move.
+            values = [0.0] * (key == "memory_bytes") + [row[key] for row in rows]
+            y = axis(quantity(key), values, count=4, is_log=False)
+            drawn = mark("line", rows, x="step", y=key, color=PAIR[0], strokeWidth=1.5)
+            panels.append(
+                Panel(
+                    title=title, heading={"frame": "bounds"}, x=steps, y=y, marks=[drawn], width=room.panel, height=110
+                )
+            )
+    notes = ["Bars: middle 50 % of the steps behind each point."]
     if predicted:
-        said.append("Dashed: the predicted time with its 80 % interval.")
-    return drawing.configure(alt.vconcat(*panels, spacing=20), "Step time", said, room)
+        notes.append("Dashed: the predicted time with its 80 % interval.")
+    return specification(Group(parts=panels, spacing=20, apart=()), "Step time", notes, room)
 
 
-def record_chart(record: "WatchRecord", room: Room = SCREEN) -> dict[str, Any] | None:
-    """Return the chart of a watched job; None before its second step."""
-    return watched_chart(record.steps, record.about.get("predicted") or {}, room)
-
-
-def _times(lines: Sequence[Mapping[str, Any]], predicted: Mapping[str, Any], room: Room) -> Any:
-    span = [float(end) for end in (predicted.get("interval") or {}).get("step_time_s", ())]
-    ends = [float(end) for line in lines for end in (line["step_time_s"], *line["spread_s"])]
-    shown = axis("step_time_s", "step time", [0.0, *ends, *span], log=False)
-    y = alt.Y("value:Q", title=shown.title, scale=shown.scale(), axis=shown.ticks(5))
-    points = [
-        {"line": "seen", "step": line["step"], "value": line["step_time_s"] / shown.divisor}
-        | dict(zip(("low", "high"), (end / shown.divisor for end in line["spread_s"]), strict=True))
+def _times(lines: Lines, predicted: Mapping[str, Any], steps: Axis, room: Room) -> Panel:
+    """The seconds of steps with their spread, and the prediction with its interval behind them."""
+    seen = [
+        {"line": "seen", "step": line["step"], "step_time_s": line["step_time_s"]}
+        | dict(zip(("step_time_s.low", "step_time_s.high"), line["spread_s"], strict=True))
         for line in lines
     ]
-    scaled = drawing.in_si("s", shown.divisor, "value", "low", "high")
-    source, x = drawing.of(points, scaled), _steps(lines, room)
-    color = alt.value(drawing.PAIR[0])
-    layers = [
-        source.mark_rule(strokeWidth=1, opacity=0.5).encode(
-            x=x, y=alt.Y("low:Q", title=shown.title), y2="high:Q", color=color
-        ),
-        source.mark_line(strokeWidth=1.5).encode(x=x, y=y, color=color),
+    across = {"x": "step", "color": PAIR[0]}
+    marks = [
+        interval(seen, y="step_time_s.low", y2="step_time_s.high", **{**across, "strokeWidth": 1, "opacity": 0.5}),
+        mark("line", seen, y="step_time_s", strokeWidth=1.5, **across),
     ]
-    if span:
-        told = drawing.of([
-            {"line": "predicted", "low": span[0] / shown.divisor, "high": span[1] / shown.divisor,
-             "value": float(predicted["step_time_s"]) / shown.divisor}
-        ], scaled)  # fmt: skip
-        other = alt.value(drawing.PAIR[1])
-        band = told.mark_rect(opacity=0.18).encode(y=alt.Y("low:Q", title=shown.title), y2="high:Q", color=other)
-        line = told.mark_rule(strokeDash=[5, 4], strokeWidth=1.5).encode(y=y, color=other)
-        layers = [band, line, *layers]
-    return alt.layer(*layers).properties(width=room.panel, height=_HEIGHT)
-
-
-def _figure(lines: Sequence[Mapping[str, Any]], key: str, title: str, room: Room) -> Any:
-    values = [(line["step"], float(line[key])) for line in lines if line.get(key) is not None]
-    # Of bytes the whole matters, not how the last of them move.
-    start = [0.0] if key == "memory_bytes" else []
-    shown = axis(key, title, [*start, *(value for _, value in values)], log=False)
-    y = alt.Y("value:Q", title=shown.title, scale=shown.scale(), axis=shown.ticks(4))
-    source = drawing.of(
-        [{"line": title, "step": step, "value": value / shown.divisor} for step, value in values],
-        {"value": (key, shown.divisor)},
-    )
-    line = source.mark_line(strokeWidth=1.5).encode(x=_steps(lines, room), y=y, color=alt.value(drawing.PAIR[0]))
-    return line.properties(width=room.panel, height=_SMALL, title=drawing.heading(title, frame="bounds"))
-
-
-def _steps(lines: Sequence[Mapping[str, Any]], room: Room) -> Any:
-    domain = [lines[0]["step"], lines[-1]["step"]]
-    ticks = alt.Axis(format=",d", tickCount=room.ticks, tickMinStep=1, labelFlush=False)
-    return alt.X("step:Q", title="step", scale=alt.Scale(domain=domain, nice=False), axis=ticks)
+    ends = [float(end) for line in lines for end in (line["step_time_s"], *line["spread_s"])]
+    if predicted.get("interval", {}).get("step_time_s"):
+        low, high = map(float, predicted["interval"]["step_time_s"])
+        told = {"line": "predicted", "step_time_s": float(predicted["step_time_s"])}
+        band = [told | {"step_time_s.low": low, "step_time_s.high": high}]
+        marks.insert(0, mark("rect", band, y="step_time_s.low", y2="step_time_s.high", color=PAIR[1], opacity=0.18))
+        marks.insert(1, threshold(band[0], PAIR[1], y="step_time_s"))
+        ends += [low, high]
+    y = axis(quantity("step_time_s"), [0.0, *ends], count=5, is_log=False)
+    return Panel(x=steps, y=y, marks=marks, width=room.panel, height=200)

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from sightline.chrome import trace_events
 from sightline.chrome.trace_events import (
@@ -111,18 +112,10 @@ class _Inside:
 
 def _only(blocks: Sequence[Block], *, weights: bool) -> list[Block]:
     """Of backward passes the weight gradients, or the rest."""
-    found = [
-        Block(
-            name=one.name,
-            repeats=one.repeats,
-            modules=[
-                (module, own)
-                for module, operators in one.modules
-                if (own := [op for op in operators if (op.name in _WEIGHTS) == weights])
-            ],
-        )
-        for one in blocks
-    ]
+    found = []
+    for one in blocks:
+        kept = [(module, [op for op in inside if (op.name in _WEIGHTS) == weights]) for module, inside in one.modules]
+        found.append(replace(one, modules=[(module, inside) for module, inside in kept if inside]))
     return [one for one in found if one.modules]
 
 

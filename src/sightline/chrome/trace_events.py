@@ -8,7 +8,7 @@ last one ends, so slices of a row nest.
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from sightline.profile import COMMUNICATION, Profile, Row
@@ -194,10 +194,7 @@ def kernel_name(operator: str, *, is_communication: bool = False) -> str:
 
 def resized(blocks: Iterable[Block], share: float) -> list[Block]:
     """Return the blocks of a stage that has a ``share`` of the layers of the one that the rows are of."""
-    return [
-        Block(name=one.name, repeats=max(1, round(one.repeats * share)), modules=one.modules) if one.is_layer else one
-        for one in blocks
-    ]
+    return [replace(one, repeats=max(1, round(one.repeats * share))) if one.is_layer else one for one in blocks]
 
 
 def drawn(

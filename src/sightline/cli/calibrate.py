@@ -193,11 +193,11 @@ def _kept(only: list[str]) -> dict[str, str]:
 
 
 def _draw(calibrations: "list[Calibration]", chart: str) -> None:
-    from sightline.charts.accuracy import Panel, residual_chart
+    from sightline.charts.accuracy import KernelFit, residual_chart
 
     fitted = [c for c in calibrations if c.fit.points]
     panels = [
-        Panel(
+        KernelFit(
             title=", ".join(dict.fromkeys((c.part, p.kernel))).replace("_", " "),
             size=p.size,
             unit=p.unit,

@@ -33,9 +33,9 @@ def vega_script() -> str:
     """Return Vega, Vega-Lite and Vega-Embed as one script, made by vl-convert in a second."""
     import vl_convert
 
-    from sightline.charts.rendering import vega_lite_version
+    from sightline.charts.drawing import VEGA_LITE
 
-    made: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=vega_lite_version())
+    made: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=VEGA_LITE)
     return made
 
 

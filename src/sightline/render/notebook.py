@@ -135,9 +135,9 @@ def picture(spec: dict[str, Any]) -> str:
     """Return a chart as SVG that shrinks with its container."""
     import vl_convert
 
-    from sightline.charts.rendering import vega_lite_version
+    from sightline.charts.drawing import VEGA_LITE
 
-    svg: str = vl_convert.vegalite_to_svg(spec, vl_version=vega_lite_version())
+    svg: str = vl_convert.vegalite_to_svg(spec, vl_version=VEGA_LITE)
     head = (
         f'<svg role="img" aria-label="{escape(_described(spec))}" style="max-width:100%;height:auto;background:white" '
     )
@@ -149,19 +149,19 @@ def _png(spec: dict[str, Any]) -> str:
 
     import vl_convert
 
-    from sightline.charts.rendering import vega_lite_version
+    from sightline.charts.drawing import VEGA_LITE
 
-    return b64encode(vl_convert.vegalite_to_png(spec, vl_version=vega_lite_version(), scale=1.0)).decode()
+    return b64encode(vl_convert.vegalite_to_png(spec, vl_version=VEGA_LITE, scale=1.0)).decode()
 
 
 def _mime_type() -> str:
-    """The type under which front ends know specifications of the installed Altair's Vega-Lite.
+    """The type under which front ends know specifications of Vega-Lite.
 
     It ends in ``+json``, unlike that of Altair's own renderer: only so may a saved notebook hold a mapping under it.
     """
-    import altair
+    from sightline.charts.drawing import VEGA_LITE
 
-    return f"application/vnd.vegalite.{altair.SCHEMA_VERSION.partition('.')[0]}+json"
+    return f"application/vnd.vegalite.v{VEGA_LITE.partition('.')[0]}+json"
 
 
 def _width(svg: str) -> float:

@@ -31,7 +31,7 @@ def _version(name: str) -> str:
     if name in (VEGA, CHART_COLORS):
         from importlib.metadata import version
 
-        return "-".join(version(package) for package in ("vl-convert-python", "altair", "sightline"))
+        return "-".join(version(package) for package in ("vl-convert-python", "sightline"))
     together = sorted(other for other in _own() if other.endswith(".js")) if name.endswith(".js") else [name]
     return sha256(b"".join(_own()[one] for one in together)).hexdigest()[:16]
 
