@@ -22,7 +22,7 @@ from sightline.simulation.results.times import request_times
 from sightline.validation.cases import Answer, Case, Result, Split, results_by_split
 
 if TYPE_CHECKING:
-    from sightline.prediction.generation.predict import Knowledge
+    from sightline.prediction.generation.batch_profile import Knowledge
     from sightline.simulation.anchoring import ServedLoad
     from sightline.simulation.server import Server
 
