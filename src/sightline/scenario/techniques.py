@@ -91,9 +91,10 @@ class Recomputation:
     """Recomputation of some modules, or of whole layers, in some layers of every pipeline stage."""
 
     modules: Annotated[frozenset[str], anything] = frozenset()
-    """Of ``MODULES``; none means whole layers."""
+    """Any of core_attention, qkv, attention, latent_up, mlp, activation, layernorm, moe, moe_activation,
+    shared_experts and per_op; none means whole layers."""
     layers: Annotated[int | None, whole(0, 10**5)] = None
-    """So many layers of a pipeline stage recompute, the others keep everything; default: all of them."""
+    """Layers of each pipeline stage that recompute; the others keep everything. Default: all of them."""
     every: Annotated[int, whole(1, 10**5)] = 1
     """Every so many layers one recomputes."""
     together: Annotated[int, whole(1, 10**5)] = 1
