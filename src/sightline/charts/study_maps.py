@@ -11,21 +11,9 @@ import numpy as np
 
 from sightline.answers import units
 from sightline.answers.study import numeric
+from sightline.charts import study_table
 from sightline.charts.figure import Axis, Group, Mark, Panel, Series, decade_ticks, mark, names, words
 from sightline.charts.study_lines import names_below
-from sightline.charts.study_table import (
-    CHARACTER,
-    DARK_TEXT,
-    LIGHT_TEXT,
-    Picture,
-    Place,
-    Rows,
-    colors_of,
-    in_order,
-    names_of,
-    number,
-    text_on,
-)
 
 _MOST_CELLS = 48
 """Values of an axis that are drawn; of more, evenly chosen ones."""
@@ -59,12 +47,12 @@ class _Side:
         return numeric(self.values)
 
 
-def heat_map(picture: Picture) -> Panel | Group:
+def heat_map(picture: study_table.Picture) -> Panel | Group:
     """Return the map: y by x, in the colors of the series."""
     figure = picture.figure
     value = figure.series or picture.ys[-1]
     across, up = _side(picture, figure.x), _side(picture, picture.ys[0])
-    named = names_of(up.names, picture.room)
+    named = study_table.names_of(up.names, picture.room)
     layout = picture.layout(
         least=min(len(across.names) * 34.0, 300.0), labels=named.width / 2 + 10, shared=named.width + 20
     )
@@ -80,7 +68,7 @@ def heat_map(picture: Picture) -> Panel | Group:
     x, lines = _below(across, layout.width), [named.lines[name] for name in up.names]
     level = picture.crossed([value])
 
-    def panel(rows_of_panel: Rows, place: Place) -> Panel:
+    def panel(rows_of_panel: study_table.Rows, place: study_table.Place) -> Panel:
         cells = _cells(picture, rows_of_panel, across, up, value, paint)
         cells = [{**cell, "at_y": named.lines[cell["at_y"]]} for cell in cells]
         edge = 0.5 if len(across.names) < _FINE else 0
@@ -108,7 +96,7 @@ def _below(across: _Side, width: float) -> Axis:
     return replace(x, title=across.title)
 
 
-def _side(picture: Picture, column: str) -> _Side:
+def _side(picture: study_table.Picture, column: str) -> _Side:
     values, quantity = picture.distinct(column), picture.quantity(column)
     if len(values) > _MOST_CELLS:
         values = values[:: ceil(len(values) / _MOST_CELLS)]
@@ -122,7 +110,9 @@ def _side(picture: Picture, column: str) -> _Side:
     return _Side(values=values, names=short, title=quantity.titled(unit))
 
 
-def _cells(picture: Picture, rows: Rows, across: _Side, up: _Side, value: str, paint: "_Shades") -> Rows:
+def _cells(
+    picture: study_table.Picture, rows: study_table.Rows, across: _Side, up: _Side, value: str, paint: "_Shades"
+) -> study_table.Rows:
     """A cell for each row that is drawn; where several rows have one place, the first."""
     x, y = picture.figure.x, picture.ys[0]
     found: dict[tuple[str, str], dict[str, Any]] = {}
@@ -137,27 +127,29 @@ def _cells(picture: Picture, rows: Rows, across: _Side, up: _Side, value: str, p
     return list(found.values())
 
 
-def _style(cells: Rows, width: float, height: float) -> tuple[str, int] | None:
+def _style(cells: study_table.Rows, width: float, height: float) -> tuple[str, int] | None:
     """Which text all cells have room for, and its size; None where they have room for none."""
     for key, size in (("text", 11), ("text", 9), ("short", 10), ("short", 9)):
         longest = max((len(cell[key]) for cell in cells), default=0)
-        if longest * CHARACTER * size / 12 + 4 <= width and height >= _LEAST_TEXT:
+        if longest * study_table.CHARACTER * size / 12 + 4 <= width and height >= _LEAST_TEXT:
             return key, size
     return None
 
 
-def _texts(cells: Rows, style: tuple[str, int] | None) -> list[Mark]:
+def _texts(cells: study_table.Rows, style: tuple[str, int] | None) -> list[Mark]:
     """The text of each cell."""
     if style is None:
         return []
     key, size = style
     looks = {"x": "at_x", "y": "at_y", "text": key, "align": None, "dx": 0, "fontSize": size}
-    inks = {ink: [cell for cell in cells if cell["ink"] == ink] for ink in (LIGHT_TEXT, DARK_TEXT)}
+    inks = {
+        ink: [cell for cell in cells if cell["ink"] == ink] for ink in (study_table.LIGHT_TEXT, study_table.DARK_TEXT)
+    }
     return [words(rows, color=ink, **looks) for ink, rows in inks.items() if rows]
 
 
 def _borders(
-    cells: Rows, across: Sequence[str], up: Sequence[str], is_above: Mapping[tuple[str, str], bool]
+    cells: study_table.Rows, across: Sequence[str], up: Sequence[str], is_above: Mapping[tuple[str, str], bool]
 ) -> list[Mark]:
     """The line between cells on either side of break-even."""
     right, upper = dict(pairwise(across)), dict(pairwise(up))
@@ -174,7 +166,7 @@ def _borders(
             x=x,
             y=y,
             strokeWidth=2.5,
-            color=DARK_TEXT,
+            color=study_table.DARK_TEXT,
             **other,
         )
         for edges, x, y, other in sides
@@ -190,10 +182,10 @@ def _differs(is_above: Mapping[tuple[str, str], bool], cell: Mapping[str, Any], 
 class _LevelShades:
     """Cells in the colors of levels or other words."""
 
-    def __init__(self, picture: Picture, value: str) -> None:
+    def __init__(self, picture: study_table.Picture, value: str) -> None:
         self.quantity = picture.quantity(value)
-        keys = in_order([str(one) for one in picture.distinct(value)])
-        self.colors = dict(zip(keys, colors_of(keys), strict=True))
+        keys = study_table.in_order([str(one) for one in picture.distinct(value)])
+        self.colors = dict(zip(keys, study_table.colors_of(keys), strict=True))
         looks = {self.quantity.text(key): color for key, color in self.colors.items()}
         legend = picture.legend([*looks, ""][: max(len(looks), 2)], symbolType="square")
         self.color: Series | dict[str, Any] = Series(column="shade", looks=looks, legend=legend)
@@ -201,13 +193,13 @@ class _LevelShades:
     def of(self, value: Any) -> dict[str, Any] | None:
         """Return the value of a cell, its text and the color of that."""
         label = self.quantity.text(value)
-        return {"shade": label, "text": label, "short": label, "ink": text_on(self.colors[str(value)])}
+        return {"shade": label, "text": label, "short": label, "ink": study_table.text_on(self.colors[str(value)])}
 
 
 class _FigureShades:
     """Cells in shades: more is darker, or the ratios on both sides of break-even in a color of their own."""
 
-    def __init__(self, picture: Picture, value: str) -> None:
+    def __init__(self, picture: study_table.Picture, value: str) -> None:
         quantity = picture.quantity(value)
         values = picture.values(value) or [0.0, 1.0]
         self.divisor, unit = quantity.scaled(max(map(abs, values)))
@@ -255,14 +247,14 @@ class _FigureShades:
 
     def of(self, value: Any) -> dict[str, Any] | None:
         """Return the value of a cell, its text and the color of that."""
-        figure = number(value)
+        figure = study_table.number(value)
         if figure is None:
             return None
         shown = figure / self.divisor
         decimals = ",.0f" if self.counts or abs(shown) >= 100 else ".2f" if abs(shown) >= 0.1 else ".2g"
         text = f"{shown:{decimals}}"
         short = units.count(float(f"{shown:.2g}")).replace(" ", "") if abs(shown) >= 1000 else text
-        ink = LIGHT_TEXT if self._place(shown) > 0.6 else DARK_TEXT
+        ink = study_table.LIGHT_TEXT if self._place(shown) > 0.6 else study_table.DARK_TEXT
         return {"shade": shown, "text": text, "short": short, "ink": ink}
 
 

@@ -8,21 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sightline.cli import completion, output, reports
+from sightline.cli import completion, options, output, reports
 from sightline.cli.main import FAILED
-from sightline.cli.options import (
-    Anchors,
-    RunStore,
-    SaveAnchor,
-    Scenarios,
-    SkipInvalid,
-    Sort,
-    Top,
-    argument,
-    described,
-    first_of,
-    only,
-)
 from sightline.cli.output import try_next
 from sightline.cli.progress_bar import end_if_stopped, progress_bar
 from sightline.cli.reports import ProfilesReport, Report, ReportOptions, changes_of
@@ -43,18 +30,20 @@ MOST_TABLES = 1000
 
 def predict(
     *,
-    scenarios: Scenarios,
-    save_anchor: SaveAnchor = None,
+    scenarios: options.Scenarios,
+    save_anchor: options.SaveAnchor = None,
     written: ReportOptions,
     trace: Annotated[
         str | None,
-        described("Write the timeline of a training step or generation as a Chrome trace (.json).", metavar="OUT"),
+        options.described(
+            "Write the timeline of a training step or generation as a Chrome trace (.json).", metavar="OUT"
+        ),
     ] = None,
-    skip_invalid: SkipInvalid = False,
-    sort: Sort = None,
-    top: Top = None,
+    skip_invalid: options.SkipInvalid = False,
+    sort: options.Sort = None,
+    top: options.Top = None,
     nearest: Annotated[
-        bool, described("If no single change makes the plan fit, search for the nearest that does.")
+        bool, options.described("If no single change makes the plan fit, search for the nearest that does.")
     ] = False,
 ) -> None:
     """Predict training, generation or a single operator: time, memory, and whether it fits.
@@ -80,7 +69,7 @@ def predict(
       cat scenario.yaml | sightline predict -
     """
     written.check({"--trace": trace})
-    first = first_of(top, MOST_TOP)
+    first = options.first_of(top, MOST_TOP)
     loaded = scenarios.read(skip_invalid=skip_invalid)
     _refuse_pictures(loaded.scenarios, written.chart, trace)
     known = scenarios.known(save_anchor)
@@ -209,19 +198,21 @@ _ALL = "step,request,phase,memory,module,operator"
 def compare(
     a: Annotated[
         str,
-        argument(
+        options.argument(
             "A stored run (`latest`, an id or the start of one), a results or scenario file, or `predicted`.", "A"
         ),
     ],
-    b: Annotated[str, argument("The profile to compare with A; `predicted` predicts A.", "B")],
+    b: Annotated[str, options.argument("The profile to compare with A; `predicted` predicts A.", "B")],
     level: Annotated[
         str | None,
-        described(f"Levels to compare: {_ALL}. Default: all; the terminal omits operator.", metavar="LEVEL,..."),
+        options.described(
+            f"Levels to compare: {_ALL}. Default: all; the terminal omits operator.", metavar="LEVEL,..."
+        ),
     ] = None,
     *,
     written: ReportOptions,
-    anchor: Anchors = None,
-    store: RunStore = None,
+    anchor: options.Anchors = None,
+    store: options.RunStore = None,
 ) -> None:
     """Compare two profiles: key figures, time by phase, module and operator, and memory by part.
 
@@ -256,10 +247,10 @@ def compare(
 
 def check(
     *,
-    scenarios: Scenarios,
+    scenarios: options.Scenarios,
     require: Annotated[
         list[str],
-        described(
+        options.described(
             "Requirement: `fits`, or FIGURE OPERATOR BOUND, such as 'mfu>=0.35' or 'ttft_p90<=500 ms'. Operators: >=, "
             "<=, >, <; also == and != for counts and words. Quote it: the shell treats > and < as redirection. Can be "
             "repeated.",
@@ -268,9 +259,10 @@ def check(
         ),
     ],
     whole_interval: Annotated[
-        bool, described("Require the whole 80 % interval to meet the bound. A figure without an interval fails.")
+        bool,
+        options.described("Require the whole 80 % interval to meet the bound. A figure without an interval fails."),
     ] = False,
-    written: Annotated[ReportOptions, only("as_json", "markdown")],
+    written: Annotated[ReportOptions, options.only("as_json", "markdown")],
 ) -> None:
     """Check that a prediction meets requirements. Exits with 0 if it does, 1 if not, 2 for invalid input.
 

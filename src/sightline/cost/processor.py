@@ -7,21 +7,11 @@ from typing import Any, cast
 import numpy as np
 
 from sightline.content import record
+from sightline.cost import processor_constants
 from sightline.cost.attention import BACKWARD_PRODUCTS
 from sightline.cost.device_model import DeviceModel, Update
 from sightline.cost.families import PROCESSOR, Evidence, evidence_of, family_with
 from sightline.cost.prices import Execution, OperatorCost, Ranks
-from sightline.cost.processor_constants import (
-    FALLBACK,
-    FALLBACK_TENSORS,
-    FEW_ROWS,
-    ROWS_AT_ONCE,
-    Processor,
-    ProcessorConstants,
-    ProductConstants,
-    ShardingConstants,
-    load_processor,
-)
 from sightline.program import CachedAttention, Elementwise, FlashAttention, Matmul, Operator
 from sightline.program.operators import ATTENTION_CORE, GRADIENTS_OF_LINEAR
 from sightline.quantities import Number
@@ -52,7 +42,7 @@ def product_cost(
     k: Number,
     batch: Number = 1.0,
     *,
-    on: Processor,
+    on: processor_constants.Processor,
     order: str = "forward",
     missing: Number = 0.0,
     code_is_near: bool = False,
@@ -70,7 +60,7 @@ def product_cost(
     compute_s = 2 * batch * m * n * k / on.peak
     bytes_ = e * batch * (m * k + n * k + m * n)
 
-    def seconds(c: ProductConstants, weight: Any = n * k) -> Any:
+    def seconds(c: processor_constants.ProductConstants, weight: Any = n * k) -> Any:
         packed = e * batch * (c.left_passes * m * k + c.right_passes * weight + c.output_passes * m * n)
         code_s = 0.0 if code_is_near else c.missing_call_s
         loads_s = missing * (code_s + c.missing_passes * bytes_ / device.memory_bandwidth)
@@ -78,14 +68,16 @@ def product_cost(
 
     time_s = seconds(constants.products[order])
     if order == "forward":
-        passes = np.ceil(m / ROWS_AT_ONCE)
+        passes = np.ceil(m / processor_constants.ROWS_AT_ONCE)
         few_s = seconds(constants.thin("few rows"), np.where(n * k > UNPACKED_WEIGHT, passes * n * k, 0.0))
-        time_s = np.where(m <= FEW_ROWS, few_s, time_s)
-        time_s = np.where(m <= ROWS_AT_ONCE, seconds(constants.thin("one row")), time_s)
+        time_s = np.where(m <= processor_constants.FEW_ROWS, few_s, time_s)
+        time_s = np.where(m <= processor_constants.ROWS_AT_ONCE, seconds(constants.thin("one row")), time_s)
     return OperatorCost(np.maximum(time_s, compute_s), compute_s, bytes_ / device.memory_bandwidth)
 
 
-def fused_attention_cost(x: FlashAttention | CachedAttention, on: Processor, *, missing: Number = 0.0) -> OperatorCost:
+def fused_attention_cost(
+    x: FlashAttention | CachedAttention, on: processor_constants.Processor, *, missing: Number = 0.0
+) -> OperatorCost:
     """Seconds of one pass of fused attention, forward or for the gradients of its inputs.
 
     ``call + scores (4 d products / (f peak) + operations / vector rate) + blocks (block + packing + p keys' and values'
@@ -130,7 +122,7 @@ def kernels_cost(
     traffic_bytes: Number,
     kernels: Number,
     *,
-    on: Processor,
+    on: processor_constants.Processor,
     missing: Number = 0.0,
     recorded: bool = True,
 ) -> OperatorCost:
@@ -144,9 +136,9 @@ def kernels_cost(
     memory_s = traffic / device.memory_bandwidth
     fewer = constants.cores / np.asarray(device.compute_units, dtype=float)
     known = constants.kernels.get(kind)
-    times = constants.kernels[FALLBACK] if known is None else known
+    times = constants.kernels[processor_constants.FALLBACK] if known is None else known
     each = CALLS.get(kind, 1.0) if known is not None else np.maximum(kernels, 1.0)
-    size = elements if known is not None else traffic / (FALLBACK_TENSORS * on.element_bytes)
+    size = elements if known is not None else traffic / (processor_constants.FALLBACK_TENSORS * on.element_bytes)
     size = size / each
     call_s = times.cached_s[0]
     rest_s = np.maximum(times.seconds(size, missing) - call_s, 0.0)
@@ -171,20 +163,20 @@ UPDATE_BYTES = 16.0
 class ProcessorModel(DeviceModel):
     """A processor whose operators a framework calls one after the other."""
 
-    given: ProcessorConstants | None = None
+    given: processor_constants.ProcessorConstants | None = None
     """Constants that stand in for the catalog's, as in a fit."""
 
     asynchronous = False
     in_host_memory = True
 
-    def processor(self, dtype: str = "") -> Processor:
+    def processor(self, dtype: str = "") -> processor_constants.Processor:
         """Return the processor in a number format, the model's unless one is named."""
         chosen = dtype or self.kernels.dtype
-        constants = self.given or load_processor(family_with(self.device, PROCESSOR) or "", chosen)
-        return Processor(device=self.device, dtype=chosen, constants=constants)
+        constants = self.given or processor_constants.load_processor(family_with(self.device, PROCESSOR) or "", chosen)
+        return processor_constants.Processor(device=self.device, dtype=chosen, constants=constants)
 
     @property
-    def machine(self) -> ProcessorConstants:
+    def machine(self) -> processor_constants.ProcessorConstants:
         """What calls reach in the model's number format."""
         return self.processor().constants
 
@@ -198,7 +190,7 @@ class ProcessorModel(DeviceModel):
         return self.machine.framework_bytes
 
     @property
-    def sharding(self) -> ShardingConstants | None:
+    def sharding(self) -> processor_constants.ShardingConstants | None:
         """What the code of fully sharded data parallelism takes; None where it was not measured."""
         return self.machine.sharding
 
@@ -289,7 +281,7 @@ SUMMED = {"forward": "n", "input gradient": "k", "weight gradient": "m"}
 class ProcessorPass:
     """What prices of a pass have in common."""
 
-    processor: Processor
+    processor: processor_constants.Processor
     execution: Execution
     missing: Number
     """Share of what is touched that the caches no longer hold."""
@@ -384,7 +376,7 @@ def price_cached_attention(op: CachedAttention, _: Operator | None, passing: Pro
         return cost
     cached = op.batch * op.kv_heads * op.context_tokens * (op.head_dim + op.value_dim)
     traffic = 2.0 * passing.processor.element_bytes * cached
-    copied = kernels_cost(FALLBACK, cached / 2.0, traffic, 1.0, recorded=False, **common)
+    copied = kernels_cost(processor_constants.FALLBACK, cached / 2.0, traffic, 1.0, recorded=False, **common)
     return cost._replace(time_s=cost.time_s + copied.time_s, memory_s=cost.memory_s + copied.memory_s)
 
 

@@ -4,34 +4,22 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from sightline import quantities
 from sightline.errors import InputError
 from sightline.loading.checks import Complaints, check, each, require
 from sightline.loading.clusters import forgotten_units, made_of_technology, read_as, read_cluster
 from sightline.loading.models import ReadModel, resolve_model
 from sightline.loading.plans import ReadPlan
-from sightline.quantities import (
-    BYTES,
-    BYTES_PER_SECOND,
-    COUNT,
-    FLOPS,
-    JOULES,
-    SECONDS,
-    TOKENS_PER_SECOND,
-    USD,
-    Dimension,
-    parse_quantity,
-    show,
-)
 from sightline.scenario import Cluster
 from sightline.scenario.rules import known_facts
 from sightline.validators import Keys, Kind, anything, flag, name_or_mapping, share, text
 
 
-def _amount(dimension: Dimension) -> Kind:
+def _amount(dimension: quantities.Dimension) -> Kind:
     """An amount of 0 or more; a plain number stays as it is."""
 
     def check(value: Any) -> float:
-        amount = parse_quantity(value, dimension, zero=True)
+        amount = quantities.parse_quantity(value, dimension, zero=True)
         return amount if isinstance(value, str) else value
 
     return check
@@ -42,7 +30,7 @@ def _parts(of: Kind) -> Kind:
 
     def check(value: Any) -> dict[str, Any]:
         if not isinstance(value, Mapping):
-            raise InputError(f"is {show(value)}; allowed: a mapping from part to amount")
+            raise InputError(f"is {quantities.show(value)}; allowed: a mapping from part to amount")
         return {str(part): _named(str(part), of, amount) for part, amount in value.items()}
 
     return check
@@ -55,7 +43,7 @@ def _named(part: str, of: Kind, amount: Any) -> Any:
         raise InputError(f"has {part}, which {error}") from None
 
 
-def _whole_or_parts(dimension: Dimension) -> Kind:
+def _whole_or_parts(dimension: quantities.Dimension) -> Kind:
     """One amount, or a mapping of its parts to amounts."""
     whole, parts = _amount(dimension), _parts(_amount(dimension))
     return lambda value: parts(value) if isinstance(value, Mapping) else whole(value)
@@ -63,7 +51,7 @@ def _whole_or_parts(dimension: Dimension) -> Kind:
 
 def _words(value: Any) -> str:
     if not isinstance(value, str):
-        raise InputError(f"is {show(value)}; allowed: text")
+        raise InputError(f"is {quantities.show(value)}; allowed: text")
     return value
 
 
@@ -72,24 +60,24 @@ NO_FIGURES = (*TEXTS, "fits", "steps")
 """Keys whose values are no figures of a result."""
 MEASURED: Keys = {
     **each(_words, " ".join(TEXTS)),
-    **each(_amount(SECONDS), "step_time_s run_time_s forward_pass_s time_s"),
+    **each(_amount(quantities.SECONDS), "step_time_s run_time_s forward_pass_s time_s"),
     **each(
-        _amount(TOKENS_PER_SECOND),
+        _amount(quantities.TOKENS_PER_SECOND),
         "tokens_per_s tokens_per_s_per_device output_tokens_per_s output_tokens_per_s_per_device",
     ),
-    **each(_amount(FLOPS), "model_flops_per_s_per_device flops_per_s_per_device flops_per_s"),
+    **each(_amount(quantities.FLOPS), "model_flops_per_s_per_device flops_per_s_per_device flops_per_s"),
     **each(share, "mfu hfu"),
-    **each(_amount(JOULES), "energy_j energy_per_step_j"),
-    **each(_amount(USD), "cost_usd cost_usd_per_million_tokens"),
-    **each(_amount(BYTES), "layer_activation_bytes bytes"),
-    "bytes_per_s": _amount(BYTES_PER_SECOND),
+    **each(_amount(quantities.JOULES), "energy_j energy_per_step_j"),
+    **each(_amount(quantities.USD), "cost_usd cost_usd_per_million_tokens"),
+    **each(_amount(quantities.BYTES), "layer_activation_bytes bytes"),
+    "bytes_per_s": _amount(quantities.BYTES_PER_SECOND),
     **each(
-        _amount(COUNT),
+        _amount(quantities.COUNT),
         "relative_layer_activations requests_per_s goodput_requests_per_s completed failed flops steps",
     ),
-    "memory_bytes": _whole_or_parts(BYTES),
-    **each(_whole_or_parts(SECONDS), "ttft_s tpot_s itl_s latency_s"),
-    "phases": _parts(_amount(SECONDS)),
+    "memory_bytes": _whole_or_parts(quantities.BYTES),
+    **each(_whole_or_parts(quantities.SECONDS), "ttft_s tpot_s itl_s latency_s"),
+    "phases": _parts(_amount(quantities.SECONDS)),
     "fits": flag,
 }
 """``measured``."""

@@ -13,26 +13,13 @@ from itertools import pairwise
 from json import dumps
 from typing import Any, Final, get_args
 
+from sightline import validators
 from sightline.loading.clusters.hardware import DEVICE, HOST, INTERCONNECT, NETWORK
 from sightline.loading.models.family import MODEL
 from sightline.loading.operations import OPERATORS
 from sightline.loading.parts import MEASURED, SCENARIO
 from sightline.loading.plans import POOL, TASKS
 from sightline.scenario import Cluster, Generate, GenerationPlan, Model, Plan, Pretrain, Serve
-from sightline.validators import (
-    Keys,
-    Kind,
-    Needed,
-    choice,
-    declared,
-    flag,
-    fraction,
-    keys_of,
-    quantity,
-    text,
-    tokens,
-    whole,
-)
 
 Schema = dict[str, Any]
 _SEVERAL: Final = {"$ref": "#/definitions/several"}
@@ -49,7 +36,7 @@ def schema() -> Schema:
     pools = {"prefill": _object(_properties(POOL)), "decode": _object(_properties(POOL))}
     task = {"description": "What is asked.", "enum": list(TASKS)}
     operators = {key: kind for asked in OPERATORS.values() for key, kind in asked.keys.items()}
-    operators["operator"] = choice(*OPERATORS)
+    operators["operator"] = validators.choice(*OPERATORS)
     workload = {**_properties(operators), **_searched(Serve, Generate, Pretrain), "task": task}
     plan = _searched(GenerationPlan, Plan) | {
         "framework": {"description": "A training framework or an inference engine.", "type": "string"},
@@ -88,9 +75,9 @@ def reference(description: Any, above: str = "", *, defaults: bool = True) -> It
     itself are left out: the frameworks have their own.
     """
     by_name = {field.name: field for field in fields(description)}
-    for key, (name, kind) in declared(description).items():
+    for key, (name, kind) in validators.declared(description).items():
         meaning, field = _texts(description).get(key, "").replace("``", "`").rstrip("."), by_name[name]
-        needed = isinstance(kind, Needed)
+        needed = isinstance(kind, validators.Needed)
         if defaults and not needed and isinstance(field.default, str | int | float) and "default:" not in meaning:
             usual = f"{field.default:g}" if isinstance(field.default, float) else str(field.default).lower()
             meaning = f"{meaning} (default: {usual})"
@@ -100,18 +87,22 @@ def reference(description: Any, above: str = "", *, defaults: bool = True) -> It
             yield from reference(nested, f"{above}{key}.")
 
 
-def values_of(kind: Kind) -> str:
+def values_of(kind: validators.Kind) -> str:
     """Return in Markdown the values that a kind takes; empty where its meaning says them."""
     match kind:
-        case Needed():
+        case validators.Needed():
             return values_of(kind.kind)
-        case choice():
+        case validators.choice():
             return ", ".join(f"`{value}`" for value in kind.values)
-        case whole():
+        case validators.whole():
             return f"{kind.low} and more"
-        case quantity():
+        case validators.quantity():
             return f"{kind.dimension.name}, as `{kind.dimension.example}`" if kind.dimension.base else "a number"
-    words: Mapping[Kind, str] = {flag: "true, false", fraction: "0 to 1", text: "text"}
+    words: Mapping[validators.Kind, str] = {
+        validators.flag: "true, false",
+        validators.fraction: "0 to 1",
+        validators.text: "text",
+    }
     return words.get(kind, "")
 
 
@@ -124,8 +115,8 @@ def _searched(*descriptions: type) -> Schema:
 def _described(description: Any) -> Schema:
     """The schema of each key of a description."""
     annotations = {field.name: field.type for field in fields(description)}
-    found = _properties(keys_of(description), _texts(description))
-    for key, (field, _) in declared(description).items():
+    found = _properties(validators.keys_of(description), _texts(description))
+    for key, (field, _) in validators.declared(description).items():
         nested = _inner(annotations[field])
         if nested is not None:
             one = _object(_described(nested))
@@ -137,11 +128,11 @@ def _described(description: Any) -> Schema:
 def _inner(annotation: Any) -> Any:
     """The description with keys that a field holds, alone or in a tuple; None for any other field."""
     if isinstance(annotation, type) and is_dataclass(annotation):
-        return annotation if declared(annotation) and not hasattr(annotation, "to_dict") else None
+        return annotation if validators.declared(annotation) and not hasattr(annotation, "to_dict") else None
     return next((found for part in get_args(annotation) if (found := _inner(part))), None)
 
 
-def _properties(keys: Keys, texts: Mapping[str, str] | None = None) -> Schema:
+def _properties(keys: validators.Keys, texts: Mapping[str, str] | None = None) -> Schema:
     return {key: {**_description((texts or {}).get(key, "")), **_of_kind(kind)} for key, kind in keys.items()}
 
 
@@ -158,23 +149,23 @@ def _or_name(whole_one: Schema) -> Schema:
     return {"anyOf": [{"type": "string"}, whole_one, _SEVERAL]}
 
 
-def _of_kind(kind: Kind) -> Schema:
+def _of_kind(kind: validators.Kind) -> Schema:
     """The schema of a kind of values; empty for one that takes several forms."""
     match kind:
-        case Needed():
+        case validators.Needed():
             return _of_kind(kind.kind)
-        case choice():
+        case validators.choice():
             return {"enum": list(kind.values)}
-        case tokens():
+        case validators.tokens():
             return {"type": ["integer", "string"]}
-        case whole():
+        case validators.whole():
             return {"type": "integer", "minimum": kind.low, "maximum": kind.high}
-        case quantity():
+        case validators.quantity():
             return {"type": ["number", "string"], "examples": [kind.dimension.example]}
-    simple: Mapping[Kind, Schema] = {
-        flag: {"type": "boolean"},
-        fraction: {"type": "number", "minimum": 0, "maximum": 1},
-        text: {"type": ["string", "number"]},
+    simple: Mapping[validators.Kind, Schema] = {
+        validators.flag: {"type": "boolean"},
+        validators.fraction: {"type": "number", "minimum": 0, "maximum": 1},
+        validators.text: {"type": ["string", "number"]},
     }
     return dict(simple.get(kind, {}))
 
@@ -189,7 +180,7 @@ def _texts(description: Any) -> Mapping[str, str]:
             node.body for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name == kind.__name__
         )
         texts |= dict(_under_fields(body))
-    return {key: texts[field] for key, (field, _) in declared(description).items() if field in texts}
+    return {key: texts[field] for key, (field, _) in validators.declared(description).items() if field in texts}
 
 
 def _under_fields(body: Sequence[ast.stmt]) -> Iterable[tuple[str, str]]:

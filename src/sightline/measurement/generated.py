@@ -21,17 +21,7 @@ from sightline.measurement.models import SEED, build_plain_model, check_checkpoi
 from sightline.measurement.modules.instrument import instrument, rows_of, without_overhead
 from sightline.measurement.modules.timeline import LOSS, Reader, reader_of
 from sightline.measurement.operators.kernels import chosen
-from sightline.measurement.processes.cases import (
-    Case,
-    Settings,
-    case_of,
-    held_bytes,
-    limits_of,
-    memory_by_part,
-    profile_of,
-    remarks_on_times,
-    why_too_large,
-)
+from sightline.measurement.processes import cases
 from sightline.measurement.processes.isolation import Emit, UnsupportedCaseError
 from sightline.measurement.processes.ranks import Ranks, run_ranks
 from sightline.measurement.timing import Clock, HostClock, Phase, Rule, measure_calls, median_of_runs, spread_of_samples
@@ -392,7 +382,7 @@ LONGEST_S = 3600.0
 """A case may take so long."""
 
 
-def cases_of(scenarios: Sequence[GenerationScenario], settings: Settings) -> list[Case]:
+def cases_of(scenarios: Sequence[GenerationScenario], settings: cases.Settings) -> list[cases.Case]:
     """Return a case for each scenario.
 
     Raises:
@@ -400,10 +390,10 @@ def cases_of(scenarios: Sequence[GenerationScenario], settings: Settings) -> lis
     """
     asked: dict[str, Any] = {"quick": settings.quick, "weights": settings.weights, "threads": processor().cores}
     ways = _checked(scenarios, settings)
-    return [case_of(s, CASE, LONGEST_S, way=way, **asked) for s, way in zip(scenarios, ways, strict=True)]
+    return [cases.case_of(s, CASE, LONGEST_S, way=way, **asked) for s, way in zip(scenarios, ways, strict=True)]
 
 
-def measure_generation(scenario: GenerationScenario, settings: Settings) -> Profile:
+def measure_generation(scenario: GenerationScenario, settings: cases.Settings) -> Profile:
     """Measure one scenario in this process: a single run, of which nothing is stored.
 
     Raises:
@@ -417,10 +407,10 @@ def measure_generation(scenario: GenerationScenario, settings: Settings) -> Prof
     except UnsupportedCaseError as error:
         raise InputError(str(error)) from error
     result = result_of(scenario, [run])
-    return profile_of(scenario, result, result["rows"])
+    return cases.profile_of(scenario, result, result["rows"])
 
 
-def _checked(scenarios: Sequence[GenerationScenario], settings: Settings) -> list[str]:
+def _checked(scenarios: Sequence[GenerationScenario], settings: cases.Settings) -> list[str]:
     """Each scenario's way; everything that keeps one from being measured is a problem of its own."""
     require("torch", "transformers")
     ways, problems = [], []
@@ -432,7 +422,7 @@ def _checked(scenarios: Sequence[GenerationScenario], settings: Settings) -> lis
         except (UnsupportedCaseError, InputError) as error:
             problems += str(error).splitlines()
             continue
-        if not settings.force and (too_large := why_too_large(predict_generation(scenario))):
+        if not settings.force and (too_large := cases.why_too_large(predict_generation(scenario))):
             problems.append(too_large)
     if problems:
         raise InputError(list(dict.fromkeys(problems)))
@@ -479,7 +469,7 @@ def result_of(scenario: GenerationScenario, runs: Runs) -> dict[str, Any]:
         "evidence": {"framework": "measured"},
         "measurement": _measurement(runs, times),
         "warnings": [
-            *remarks_on_times(*ends, latency_s, stable=all(run["stable"] for run in runs)),
+            *cases.remarks_on_times(*ends, latency_s, stable=all(run["stable"] for run in runs)),
             *_differences(scenario),
         ],
         "rows": rows,
@@ -520,14 +510,14 @@ def _row(same: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 def _memory(runs: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """Bytes by part of the run that held most."""
-    most = max(runs, key=held_bytes)
-    return memory_by_part(most, {part: most[part] for part in ("weights", "kv_cache")})
+    most = max(runs, key=cases.held_bytes)
+    return cases.memory_by_part(most, {part: most[part] for part in ("weights", "kv_cache")})
 
 
 def _limits(rows: Sequence[Mapping[str, Any]], ttft_s: float, whole_s: float) -> dict[str, float]:
     """The latency by what bounds it: as the rows have it; without any, arithmetic in prefill and memory in decode."""
     if rows:
-        return limits_of(rows, whole_s)
+        return cases.limits_of(rows, whole_s)
     return {**dict.fromkeys(BOUNDS, 0.0), "compute": ttft_s, "memory": whole_s - ttft_s}
 
 

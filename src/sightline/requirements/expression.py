@@ -6,25 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from sightline import quantities
 from sightline.errors import InputError, nearest
 from sightline.planning.plan_limits import BY_KEY, read_limit
 from sightline.profile import BOUNDS, LEVELS, MEMORY_PARTS, SERVING, TASKS, Task, task_of
 from sightline.profile.metrics import OPERATOR, STATISTICS
-from sightline.quantities import (
-    BYTES,
-    BYTES_PER_SECOND,
-    COUNT,
-    FLOPS,
-    JOULES,
-    RATE,
-    SECONDS,
-    TOKENS,
-    TOKENS_PER_SECOND,
-    USD,
-    Dimension,
-    parse_quantity,
-    show,
-)
 from sightline.validators import share
 
 FITS = "fits"
@@ -97,15 +83,17 @@ def named(name: str, figures: Mapping[str, Figure], task: str) -> Figure:
     if found := by_name.get(asked) or by_name.get(short(_OTHER_NAMES.get(asked, ""))):
         return found
     if asked and (parts := [spelled for spelled in by_name if spelled.startswith(f"{asked}_")]):
-        raise InputError(f"{show(name)} has parts; allowed: {', '.join(parts)}")
+        raise InputError(f"{quantities.show(name)} has parts; allowed: {', '.join(parts)}")
     percentile = _PERCENTILE.fullmatch(name.strip().lower())
     if percentile and (parts := [spelled for spelled in by_name if spelled.startswith(f"{short(percentile[1])}_p")]):
         raise InputError(
-            f"{show(name)} is not a percentile in the results; allowed: {', '.join(parts)}; add it with --set "
-            f"workload.slo.percentile={percentile[2]}"
+            f"{quantities.show(name)} is not a percentile in the results; allowed: {', '.join(parts)}; add it with "
+            f"--set workload.slo.percentile={percentile[2]}"
         )
     names = [*by_name, *_OTHER_NAMES]
-    raise InputError(f"{show(name)} is not a figure of task {task}; allowed: {_listed(by_name)}{nearest(name, names)}")
+    raise InputError(
+        f"{quantities.show(name)} is not a figure of task {task}; allowed: {_listed(by_name)}{nearest(name, names)}"
+    )
 
 
 def short(key: str) -> str:
@@ -147,19 +135,19 @@ COMPARED: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
     "!=": operator.ne,
 }
 """What an operator asks of a figure and its bound."""
-DIMENSIONS: Final[Mapping[str, Dimension]] = {
-    "s": SECONDS,
-    "tokens/s": TOKENS_PER_SECOND,
-    "requests/s": RATE,
-    "tokens": TOKENS,
-    "FLOP": COUNT,
-    "FLOP/s": FLOPS,
-    "B": BYTES,
-    "B/s": BYTES_PER_SECOND,
-    "J": JOULES,
-    "USD": USD,
-    "share": RATE,
-    "count": COUNT,
+DIMENSIONS: Final[Mapping[str, quantities.Dimension]] = {
+    "s": quantities.SECONDS,
+    "tokens/s": quantities.TOKENS_PER_SECOND,
+    "requests/s": quantities.RATE,
+    "tokens": quantities.TOKENS,
+    "FLOP": quantities.COUNT,
+    "FLOP/s": quantities.FLOPS,
+    "B": quantities.BYTES,
+    "B/s": quantities.BYTES_PER_SECOND,
+    "J": quantities.JOULES,
+    "USD": quantities.USD,
+    "share": quantities.RATE,
+    "count": quantities.COUNT,
 }
 """By the unit of a metric; bounds of shares may be written in per cent too."""
 _ALIKE = {"=>": ">=", "=<": "<=", "=": "==", "≥": ">=", "≤": "<="}
@@ -188,7 +176,7 @@ class Requirement:
     """The bound as it was typed."""
 
     @property
-    def dimension(self) -> Dimension | None:
+    def dimension(self) -> quantities.Dimension | None:
         """The kind of quantity that the figure is; None for words."""
         return DIMENSIONS.get(self.figure.unit)
 
@@ -216,7 +204,9 @@ def read(texts: Iterable[str], scenario: Any) -> list[Requirement]:
         except InputError as error:
             parts = [part.strip() for part in _JOINED.split(text)]
             said = [f"separate requirements with commas, such as '{','.join(parts)}'"]
-            problems += [f"--require {show(text)}: {one}" for one in (said if len(parts) > 1 else error.problems)]
+            problems += [
+                f"--require {quantities.show(text)}: {one}" for one in (said if len(parts) > 1 else error.problems)
+            ]
     if problems:
         raise InputError(problems)
     return found
@@ -245,7 +235,7 @@ def _operator(name: str, sign: str, figure: Figure) -> str:
         raise InputError(f"{name} is not a count; allowed: {', '.join(allowed)}")
     near = _ALIKE.get(sign) or nearest(sign, allowed)
     hint = f" - did you mean '{near}'?" if near in allowed else ""
-    raise InputError(f"the operator of {name} is {show(sign)}; allowed: {', '.join(allowed)}{hint}")
+    raise InputError(f"the operator of {name} is {quantities.show(sign)}; allowed: {', '.join(allowed)}{hint}")
 
 
 def _bound(name: str, sign: str, written: str, figure: Figure) -> float | str:
@@ -254,7 +244,9 @@ def _bound(name: str, sign: str, written: str, figure: Figure) -> float | str:
     if figure.words:
         if written not in figure.words:
             near = nearest(written, figure.words)
-            raise InputError(f"the bound of {name} is {show(written)}; allowed: {', '.join(figure.words)}{near}")
+            raise InputError(
+                f"the bound of {name} is {quantities.show(written)}; allowed: {', '.join(figure.words)}{near}"
+            )
         return written
     limit = BY_KEY.get(figure.key) or BY_KEY.get(figure.key.partition(".")[0])
     if limit is not None:
@@ -262,7 +254,7 @@ def _bound(name: str, sign: str, written: str, figure: Figure) -> float | str:
     try:
         if figure.unit == "share":
             return share(_number(written))
-        return parse_quantity(written, DIMENSIONS[figure.unit], zero=True)
+        return quantities.parse_quantity(written, DIMENSIONS[figure.unit], zero=True)
     except InputError as error:
         raise InputError([f"the bound of {name} {problem}" for problem in error.problems]) from error
 

@@ -10,20 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from math import log, sqrt
 
-from sightline import catalog
-from sightline.quantities import (
-    BYTES,
-    BYTES_PER_SECOND,
-    COUNT,
-    FLOPS,
-    HERTZ,
-    SQUARE_METRES,
-    WATTS,
-    Number,
-    larger,
-    parse_quantity,
-    smaller,
-)
+from sightline import catalog, quantities
 from sightline.technology.budget import (
     AREA_OF_A100,
     INTERFACES,
@@ -40,15 +27,15 @@ from sightline.validators import Keys, quantity, text
 _DIE_KEYS: Keys = {
     "device": text,
     "node": text,
-    "die_area": quantity(SQUARE_METRES),
-    "dies": quantity(COUNT),
-    "units": quantity(COUNT),
-    "enabled_units": quantity(COUNT),
-    "frequency": quantity(HERTZ),
+    "die_area": quantity(quantities.SQUARE_METRES),
+    "dies": quantity(quantities.COUNT),
+    "units": quantity(quantities.COUNT),
+    "enabled_units": quantity(quantities.COUNT),
+    "frequency": quantity(quantities.HERTZ),
     "memory": text,
-    "stacks": quantity(COUNT),
+    "stacks": quantity(quantities.COUNT),
     "link": text,
-    "link_bandwidth": quantity(BYTES_PER_SECOND),
+    "link_bandwidth": quantity(quantities.BYTES_PER_SECOND),
     "die_link": text,
 }
 
@@ -102,14 +89,14 @@ def real_die(name: str) -> RealDie:
         device=values["device"],
         budget=budget,
         units=values["units"],
-        matmul_flops=parse_quantity(sheet["peak_flops"]["fp16"], FLOPS),
-        vector_flops=parse_quantity(sheet["vector_flops"], FLOPS),
+        matmul_flops=quantities.parse_quantity(sheet["peak_flops"]["fp16"], quantities.FLOPS),
+        vector_flops=quantities.parse_quantity(sheet["vector_flops"], quantities.FLOPS),
         compute_units=float(sheet["compute_units"]),
-        memory_bandwidth=parse_quantity(sheet["memory_bandwidth"], BYTES_PER_SECOND),
-        l2_bytes=parse_quantity(sheet["l2"], BYTES),
-        l2_bandwidth=parse_quantity(sheet["l2_bandwidth"], BYTES_PER_SECOND),
-        tdp_w=parse_quantity(sheet["tdp"], WATTS),
-        idle_w=parse_quantity(sheet["idle_power"], WATTS),
+        memory_bandwidth=quantities.parse_quantity(sheet["memory_bandwidth"], quantities.BYTES_PER_SECOND),
+        l2_bytes=quantities.parse_quantity(sheet["l2"], quantities.BYTES),
+        l2_bandwidth=quantities.parse_quantity(sheet["l2_bandwidth"], quantities.BYTES_PER_SECOND),
+        tdp_w=quantities.parse_quantity(sheet["tdp"], quantities.WATTS),
+        idle_w=quantities.parse_quantity(sheet["idle_power"], quantities.WATTS),
     )
 
 
@@ -193,15 +180,15 @@ def split_of(budget: Budget) -> Split:
         return budget.area
     a, whole = AREA_OF_A100, budget.total_area_m2
     between = memory_bandwidth(budget) if budget.die_link is not None else 0.0
-    memory = larger(memory_area(budget) / whole, a.memory)
-    network = larger(network_area(budget, between) / whole, a.network)
-    shrunk = larger(1 - memory - network, 0.0) / logic_share(a)
+    memory = quantities.larger(memory_area(budget) / whole, a.memory)
+    network = quantities.larger(network_area(budget, between) / whole, a.network)
+    shrunk = quantities.larger(1 - memory - network, 0.0) / logic_share(a)
     return Split(
         compute=a.compute * shrunk, registers=a.registers * shrunk, l2=a.l2 * shrunk, memory=memory, network=network
     )
 
 
-def with_area(budget: Budget, **shares: Number) -> Budget:
+def with_area(budget: Budget, **shares: quantities.Number) -> Budget:
     """Return a budget with stated shares of the area.
 
     Interfaces that are not named keep what they have in `split_of`; other parts that are not named keep their
@@ -217,77 +204,81 @@ def with_area(budget: Budget, **shares: Number) -> Budget:
     return replace(budget, area=Split(**shares, **fixed, **scaled))
 
 
-def with_l2_share(split: Split, share: Number) -> Split:
+def with_l2_share(split: Split, share: quantities.Number) -> Split:
     """Return a split with another share of L2 in the area of the logic; units and registers keep their proportion."""
     logic, units = logic_share(split), split.compute + split.registers
     left = (1.0 - share) * logic / units
     return replace(split, compute=split.compute * left, registers=split.registers * left, l2=share * logic)
 
 
-def units_area(budget: Budget) -> Number:
+def units_area(budget: Budget) -> quantities.Number:
     """Return the area of the enabled compute units with the registers and L1 that they can use, over A100's share.
 
     Units need registers and L1 in the proportion of A100; the scarcer of the two limits how many work.
     """
     a, split = AREA_OF_A100, split_of(budget)
-    share = smaller(split.compute / a.compute, split.registers / a.registers)
+    share = quantities.smaller(split.compute / a.compute, split.registers / a.registers)
     return budget.total_area_m2 * budget.enabled * share
 
 
-def switched_area(budget: Budget) -> Number:
+def switched_area(budget: Budget) -> quantities.Number:
     """Return the area that draws power with the clock, over A100's share of it: enabled units, registers and L2."""
     split = split_of(budget)
     share = (split.compute + split.registers) * budget.enabled + split.l2
     return budget.total_area_m2 * share / logic_share(AREA_OF_A100)
 
 
-def logic_share(split: Split) -> Number:
+def logic_share(split: Split) -> quantities.Number:
     """Return the share of units, registers and L2."""
     return split.compute + split.registers + split.l2
 
 
-def fastest_clock(budget: Budget) -> Number:
+def fastest_clock(budget: Budget) -> quantities.Number:
     """Return the highest clock that the node allows at the budget's voltage.
 
     It is that of the devices that the law is fixed on, faster as the node is, and as the voltage lies above the
     threshold: ``f = f_fastest * speed * (V / V_nominal - 0.25) / 0.75``.
     """
     above = (over_nominal(budget) - THRESHOLD) / (1 - THRESHOLD)
-    return law().fastest_hz * larger(budget.node.speed, 1.0) * larger(above, 0.0)
+    return law().fastest_hz * quantities.larger(budget.node.speed, 1.0) * quantities.larger(above, 0.0)
 
 
-def asked_clock(budget: Budget) -> Number:
+def asked_clock(budget: Budget) -> quantities.Number:
     """Return the clock that is stated, else that of the devices that the law is fixed on, where the node allows it."""
-    return smaller(law().frequency_hz, fastest_clock(budget)) if budget.frequency_hz is None else budget.frequency_hz
+    return (
+        quantities.smaller(law().frequency_hz, fastest_clock(budget))
+        if budget.frequency_hz is None
+        else budget.frequency_hz
+    )
 
 
-def joules_of_cycle(budget: Budget) -> Number:
+def joules_of_cycle(budget: Budget) -> quantities.Number:
     """Return the energy of one cycle of all that the clock drives, at the node's nominal voltage."""
     return law().joules_per_cycle * density_of(budget.node) * budget.node.energy * switched_area(budget)
 
 
-def least_watts(budget: Budget) -> Number:
+def least_watts(budget: Budget) -> quantities.Number:
     """Return the power of all that the clock drives at a tenth of the clock, with the voltage as low as it goes."""
-    volts = smaller(over_nominal(budget), LOWEST_VOLTAGE)
+    volts = quantities.smaller(over_nominal(budget), LOWEST_VOLTAGE)
     return SLOWEST * asked_clock(budget) * joules_of_cycle(budget) * volts**2
 
 
-def over_nominal(budget: Budget) -> Number:
+def over_nominal(budget: Budget) -> quantities.Number:
     """Return the supply voltage over the node's nominal one."""
     return 1.0 if budget.voltage is None else budget.voltage / budget.node.voltage
 
 
-def memory_bandwidth(budget: Budget) -> Number:
+def memory_bandwidth(budget: Budget) -> quantities.Number:
     """Return bytes per second of all stacks: pins times the rate of a pin, no more than the memory's share of power."""
     memory = budget.memory
     rate = law().pin_share * memory.fastest_pin_rate if budget.pin_rate is None else budget.pin_rate
     wired = budget.stacks * memory.pins * rate / BITS_PER_BYTE
     if budget.power is None:
         return wired
-    return smaller(wired, budget.power.memory * budget.power_w / (BITS_PER_BYTE * memory.energy_j_per_bit))
+    return quantities.smaller(wired, budget.power.memory * budget.power_w / (BITS_PER_BYTE * memory.energy_j_per_bit))
 
 
-def density_of(stated: Node) -> Number:
+def density_of(stated: Node) -> quantities.Number:
     """Return a node's density of logic over that at 7 nm."""
     return stated.logic_density / node(REFERENCE_NODE).logic_density
 

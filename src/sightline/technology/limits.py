@@ -14,18 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sightline.quantities import (
-    HERTZ,
-    METRES,
-    SQUARE_METRES,
-    VOLTS,
-    WATTS,
-    Dimension,
-    Number,
-    anywhere,
-    format_quantity,
-    larger,
-)
+from sightline import quantities
 from sightline.technology.budget import (
     PARTS,
     Budget,
@@ -75,9 +64,9 @@ class Limit:
     """The need as a sentence begins."""
     of: str
     """What there is, as a sentence ends."""
-    needed: Number
-    there: Number
-    dimension: Dimension | None = None
+    needed: quantities.Number
+    there: quantities.Number
+    dimension: quantities.Dimension | None = None
     """None for shares."""
 
     @property
@@ -91,7 +80,7 @@ class Limit:
         if self.dimension is None:
             return f"{self.reason} is invalid: {self.what} {float(self.needed):.4g}; {self.of}"
         needed, there, over = (
-            format_quantity(float(value), self.dimension)
+            quantities.format_quantity(float(value), self.dimension)
             for value in (self.needed, self.there, self.needed - self.there)
         )
         return f"{self.reason} exceeded by {over}: {self.what} {needed}, and {self.of} {there}"
@@ -126,7 +115,7 @@ def problems_of(budget: Budget) -> list[str]:
     """Return a sentence for each limit that a budget exceeds; none where its numbers are arrays."""
     if not _is_plain(budget):
         return []
-    return [limit.sentence for limit in limits_of(budget) if anywhere(limit.exceeded)]
+    return [limit.sentence for limit in limits_of(budget) if quantities.anywhere(limit.exceeded)]
 
 
 def limits_of(budget: Budget) -> list[Limit]:
@@ -182,7 +171,7 @@ def _splits(budget: Budget) -> Iterator[Limit]:
 def _areas(budget: Budget) -> Iterator[Limit]:
     whole = budget.total_area_m2
     memory, network = memory_area(budget), network_area(budget, memory_bandwidth(budget))
-    area = partial(Limit, reason="area", dimension=SQUARE_METRES)
+    area = partial(Limit, reason="area", dimension=quantities.SQUARE_METRES)
     yield area(what="a die takes", of="the reticle allows", needed=budget.die_area_m2, there=RETICLE_M2)
     if budget.area is None:
         what = f"the interfaces of {_stacks(budget)} and the links take"
@@ -201,7 +190,7 @@ def _areas(budget: Budget) -> Iterator[Limit]:
 def _edges(budget: Budget) -> Iterator[Limit]:
     whole = budget.total_edge_m
     memory, network = memory_edge(budget), network_edge(budget, memory_bandwidth(budget))
-    edge = partial(Limit, reason="edge", dimension=METRES)
+    edge = partial(Limit, reason="edge", dimension=quantities.METRES)
     if budget.edge is None:
         yield edge(
             what=f"{_stacks(budget)} and the links need", of="the dies have", needed=memory + network, there=whole
@@ -216,7 +205,7 @@ def _edges(budget: Budget) -> Iterator[Limit]:
 def _powers(budget: Budget) -> Iterator[Limit]:
     watts = interface_watts(budget, memory_bandwidth(budget))
     links = watts["network"] + watts["dies"]
-    power = partial(Limit, reason="power", dimension=WATTS)
+    power = partial(Limit, reason="power", dimension=quantities.WATTS)
     if budget.power is None:
         of = "the cap of the whole device is"
         yield power(what="memory and links draw", of=of, needed=watts["memory"] + links, there=budget.power_w)
@@ -242,21 +231,21 @@ def _clocks(budget: Budget) -> Iterator[Limit]:
             of=f"{budget.node.name} allows",
             needed=budget.voltage,
             there=HIGHEST_VOLTAGE * budget.node.voltage,
-            dimension=VOLTS,
+            dimension=quantities.VOLTS,
         )
     fastest = fastest_clock(budget)
     yield Limit(
         reason="clock",
         what="the frequency is",
         of=f"{budget.node.name} allows, at this voltage,",
-        needed=larger(asked_clock(budget), LOWEST_HZ),
+        needed=quantities.larger(asked_clock(budget), LOWEST_HZ),
         there=fastest,
-        dimension=HERTZ,
+        dimension=quantities.HERTZ,
     )
 
 
-def _number(split: Split, part: str) -> Number:
-    value: Number = getattr(split, part)
+def _number(split: Split, part: str) -> quantities.Number:
+    value: quantities.Number = getattr(split, part)
     return value
 
 

@@ -10,27 +10,9 @@ from typing import Annotated, Any, Literal, TypeVar, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline import catalog
+from sightline import catalog, quantities
 from sightline.content import fix_mappings
 from sightline.errors import InputError, nearest
-from sightline.quantities import (
-    BITS_PER_SECOND,
-    BITS_PER_SQUARE_METRE,
-    BYTES,
-    BYTES_PER_SECOND,
-    COUNT,
-    DEFECTS_PER_SQUARE_METRE,
-    JOULES_PER_BIT,
-    METRES,
-    SECONDS,
-    SQUARE_METRES,
-    TRANSISTORS_PER_SQUARE_METRE,
-    USD,
-    VOLTS,
-    Number,
-    parse_quantity,
-    show,
-)
 from sightline.validators import Key, Kind, declared, description_of, keys_of, quantity, text, whole
 
 ABOUT = frozenset(("source", "date", "evidence", "sources", "evidences", "note"))
@@ -39,8 +21,8 @@ ABOUT = frozenset(("source", "date", "evidence", "sources", "evidences", "note")
 
 year = whole(1990, 2100)
 """A year of the calendar."""
-_ENERGY = Key(quantity(JOULES_PER_BIT), "energy")
-_EDGE, _AREA = Key(quantity(METRES), "edge"), Key(quantity(SQUARE_METRES), "area")
+_ENERGY = Key(quantity(quantities.JOULES_PER_BIT), "energy")
+_EDGE, _AREA = Key(quantity(quantities.METRES), "edge"), Key(quantity(quantities.SQUARE_METRES), "area")
 T = TypeVar("T")
 
 
@@ -87,12 +69,12 @@ REFERENCE_NODE = "7nm"
 """The node that energy, speed and the area of interfaces are relative to."""
 
 _FIGURES = {
-    "logic_density": quantity(TRANSISTORS_PER_SQUARE_METRE),
-    "sram_density": quantity(BITS_PER_SQUARE_METRE),
-    "energy": quantity(COUNT),
-    "speed": quantity(COUNT),
-    "interface_area": quantity(COUNT),
-    "voltage": quantity(VOLTS),
+    "logic_density": quantity(quantities.TRANSISTORS_PER_SQUARE_METRE),
+    "sram_density": quantity(quantities.BITS_PER_SQUARE_METRE),
+    "energy": quantity(quantities.COUNT),
+    "speed": quantity(quantities.COUNT),
+    "interface_area": quantity(quantities.COUNT),
+    "voltage": quantity(quantities.VOLTS),
 }
 """What a scaling model says of a node."""
 
@@ -100,15 +82,15 @@ _FIGURES = {
 def _scaled(value: Any) -> dict[str, float]:
     """The figures of one scaling model."""
     if not isinstance(value, dict) or set(value) != set(_FIGURES):
-        raise InputError(f"is {show(value)}; allowed: a mapping with {', '.join(_FIGURES)}")
+        raise InputError(f"is {quantities.show(value)}; allowed: a mapping with {', '.join(_FIGURES)}")
     return {key: read(value[key]) for key, read in _FIGURES.items()}
 
 
 _NODE_KEYS: dict[str, Kind] = {
     "process": text,
     "year": year,
-    "wafer_price": quantity(USD),
-    "defect_density": quantity(DEFECTS_PER_SQUARE_METRE),
+    "wafer_price": quantity(quantities.USD),
+    "defect_density": quantity(quantities.DEFECTS_PER_SQUARE_METRE),
     **dict.fromkeys(SCALINGS, _scaled),
 }
 
@@ -119,21 +101,21 @@ class Node:
 
     name: str
     scaling: Scaling
-    logic_density: Number
+    logic_density: quantities.Number
     """Transistors per square metre of the densest logic cells."""
-    sram_density: Number
+    sram_density: quantities.Number
     """Bits per square metre of SRAM, with the circuits that read it."""
-    energy: Number
+    energy: quantities.Number
     """Energy of the same operation at the same speed, over that at 7 nm."""
-    speed: Number
+    speed: quantities.Number
     """Speed of the same circuit at the same power, over that at 7 nm."""
-    interface_area: Number
+    interface_area: quantities.Number
     """Area of the same interface (memory controllers, links), over that at 7 nm."""
-    voltage: Number
+    voltage: quantities.Number
     """Nominal supply voltage."""
-    wafer_price: Number
+    wafer_price: quantities.Number
     """USD of a processed wafer of 300 mm."""
-    defect_density: Number
+    defect_density: quantities.Number
     """Defects per square metre that kill what they hit."""
 
     def at(self, positions: NDArray[np.integer[Any]]) -> "Node":
@@ -149,9 +131,13 @@ NODE_NUMBERS = tuple(f.name for f in fields(Node) if f.name not in {"name", "sca
 def node(name: str, scaling: str = "vendor") -> Node:
     """Return a node of the catalog; raise `InputError` for a name or a scaling model that there is not."""
     if scaling not in SCALINGS:
-        raise InputError(f"scaling is {show(scaling)}; allowed: {', '.join(SCALINGS)}{nearest(scaling, SCALINGS)}")
+        raise InputError(
+            f"scaling is {quantities.show(scaling)}; allowed: {', '.join(SCALINGS)}{nearest(scaling, SCALINGS)}"
+        )
     if catalog.name_of("nodes", name) not in catalog.names("nodes"):
-        raise InputError(f"unknown node {show(name)}{nearest_nodes(name)}; list all with `sightline catalog nodes`")
+        raise InputError(
+            f"unknown node {quantities.show(name)}{nearest_nodes(name)}; list all with `sightline catalog nodes`"
+        )
     values = read_entry("nodes", name, _NODE_KEYS)
     return Node(
         name=catalog.name_of("nodes", name),
@@ -197,22 +183,27 @@ BITS_PER_BYTE = 8
 class MemoryUse:
     """What a product of the catalog has of a memory."""
 
-    count: Number
+    count: quantities.Number
     """Stacks or chips; of chips on both sides of a board, their interfaces."""
-    pin_rate: Number
+    pin_rate: quantities.Number
     """Bits per second over one pin as the product runs it."""
 
 
 def _uses(value: Any) -> dict[str, MemoryUse]:
     """Counts and pin rates by the name of a product, each written as "5 x 5.23 Gbit/s"."""
     if not isinstance(value, Mapping) or not all(" x " in str(written) for written in value.values()):
-        raise InputError(f"is {show(value)}; allowed: a mapping from device to text such as '5 x 5.23 Gbit/s'")
+        raise InputError(
+            f"is {quantities.show(value)}; allowed: a mapping from device to text such as '5 x 5.23 Gbit/s'"
+        )
     return {device: _use(written) for device, written in value.items()}
 
 
 def _use(written: object) -> MemoryUse:
     count, _, rate = str(written).partition(" x ")
-    return MemoryUse(count=parse_quantity(count, COUNT), pin_rate=parse_quantity(rate, BITS_PER_SECOND))
+    return MemoryUse(
+        count=quantities.parse_quantity(count, quantities.COUNT),
+        pin_rate=quantities.parse_quantity(rate, quantities.BITS_PER_SECOND),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -222,21 +213,21 @@ class Memory:
     name: str
     family: MemoryFamily | NDArray[np.str_]
     """One, or that of each of several memories."""
-    year: Annotated[Number, year]
+    year: Annotated[quantities.Number, year]
     """First year in products."""
-    pin_rate: Annotated[Number, quantity(BITS_PER_SECOND)]
+    pin_rate: Annotated[quantities.Number, quantity(quantities.BITS_PER_SECOND)]
     """Bits per second over one data pin, as the fastest products run it."""
-    fastest_pin_rate: Annotated[Number, quantity(BITS_PER_SECOND)]
+    fastest_pin_rate: Annotated[quantities.Number, quantity(quantities.BITS_PER_SECOND)]
     """That of the fastest grade specified or announced, which products may not run."""
-    pins: Annotated[Number, quantity(COUNT)]
+    pins: Annotated[quantities.Number, quantity(quantities.COUNT)]
     """Data pins of one stack or chip."""
-    capacity_bytes: Annotated[Number, Key(quantity(BYTES), "capacity")]
+    capacity_bytes: Annotated[quantities.Number, Key(quantity(quantities.BYTES), "capacity")]
     """Of the largest stack or chip that is usual in products."""
-    energy_j_per_bit: Annotated[Number, _ENERGY]
+    energy_j_per_bit: Annotated[quantities.Number, _ENERGY]
     """Energy of a bit read or written, with the interfaces of both sides."""
-    edge_m: Annotated[Number, _EDGE]
+    edge_m: Annotated[quantities.Number, _EDGE]
     """Length of the processor's die edge that the interface of one stack or chip takes."""
-    area_m2: Annotated[Number, _AREA]
+    area_m2: Annotated[quantities.Number, _AREA]
     """Area of the interface (PHY) and the memory controller of one stack or chip on a processor's die in 7 nm."""
     products: Annotated[Mapping[str, MemoryUse], _uses] = field(default_factory=dict)
     """What devices of the catalog have of it, by their names."""
@@ -245,7 +236,7 @@ class Memory:
         fix_mappings(self)
 
     @property
-    def bandwidth(self) -> Number:
+    def bandwidth(self) -> quantities.Number:
         """Bytes per second to and from one stack or chip: ``pins * pin_rate / 8``."""
         return self.pins * self.pin_rate / BITS_PER_BYTE
 
@@ -283,19 +274,19 @@ class Link:
     scope: LinkScope
     year: Annotated[int, year]
     """First year in products."""
-    bandwidth: Annotated[Number, quantity(BYTES_PER_SECOND)]
+    bandwidth: Annotated[quantities.Number, quantity(quantities.BYTES_PER_SECOND)]
     """Bytes per second and direction of one link or port."""
-    lanes: Annotated[Number, quantity(COUNT)]
+    lanes: Annotated[quantities.Number, quantity(quantities.COUNT)]
     """Lanes (differential pairs, wires or wavelengths) per direction of one link or port."""
-    energy_j_per_bit: Annotated[Number, _ENERGY]
+    energy_j_per_bit: Annotated[quantities.Number, _ENERGY]
     """Energy of a bit sent, with the transmitter, the receiver and, of ports, the transceivers."""
-    edge_m: Annotated[Number, _EDGE]
+    edge_m: Annotated[quantities.Number, _EDGE]
     """Length of die edge that one link or port takes."""
-    area_m2: Annotated[Number, _AREA]
+    area_m2: Annotated[quantities.Number, _AREA]
     """Area of one link's or port's interface on a die in 7 nm."""
-    latency_s: Annotated[Number, Key(quantity(SECONDS), "latency")]
+    latency_s: Annotated[quantities.Number, Key(quantity(quantities.SECONDS), "latency")]
     """Time of a small message from die to die over one link, without software."""
-    usual_count: Annotated[Number | None, quantity(COUNT)] = None
+    usual_count: Annotated[quantities.Number | None, quantity(quantities.COUNT)] = None
     """Links that a device made for them has; None for ports, of which servers have as many as they want."""
 
 

@@ -13,37 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from sightline import quantities
 from sightline.errors import InputError
-from sightline.quantities import (
-    BYTES,
-    BYTES_PER_SECOND,
-    FLOPS,
-    HERTZ,
-    WATTS,
-    Dimension,
-    Number,
-    as_python,
-    either,
-    format_quantity,
-    larger,
-    plain,
-    smaller,
-)
 from sightline.scenario import Device
+from sightline.technology import law
 from sightline.technology.budget import Budget, interface_watts
-from sightline.technology.law import (
-    LOWEST_VOLTAGE,
-    THRESHOLD,
-    asked_clock,
-    density_of,
-    joules_of_cycle,
-    law,
-    logic_share,
-    memory_bandwidth,
-    over_nominal,
-    split_of,
-    units_area,
-)
 from sightline.technology.limits import problems_of
 from sightline.technology.parts import BITS_PER_BYTE
 
@@ -58,12 +32,12 @@ class Made:
     """A device with what it was computed from."""
 
     device: Device
-    frequency_hz: Number
+    frequency_hz: quantities.Number
     """The clock, lowered where the power cap binds."""
-    asked_hz: Number
+    asked_hz: quantities.Number
     """The clock without a power cap."""
-    voltage: Number
-    watts: dict[str, Number]
+    voltage: quantities.Number
+    watts: dict[str, quantities.Number]
     """Power at the peak by part: units (with registers and L2), memory, network, and links between dies."""
     power_bound: Any
     """Whether the power cap lowered the clock, place by place."""
@@ -89,10 +63,10 @@ def made_of(budget: Budget) -> Made:
 @np.errstate(divide="ignore", invalid="ignore", over="ignore")
 def made_anyway(budget: Budget) -> Made:
     """Return the same whether or not it can be built: else the numbers that it would have."""
-    bandwidth = memory_bandwidth(budget)
+    bandwidth = law.memory_bandwidth(budget)
     interfaces = interface_watts(budget, bandwidth)
-    asked, volts = asked_clock(budget), over_nominal(budget)
-    full = joules_of_cycle(budget) * asked * volts**2
+    asked, volts = law.asked_clock(budget), law.over_nominal(budget)
+    full = law.joules_of_cycle(budget) * asked * volts**2
     share = _clock_share(np.divide(_for_units(budget, interfaces), full), volts)
     units_w = full * share * _voltage_share(share, volts) ** 2
     hertz = asked * share
@@ -108,13 +82,13 @@ def made_anyway(budget: Budget) -> Made:
     )
 
 
-def _device(budget: Budget, hertz: Number, bandwidth: Number, drawn: Number) -> Device:
-    constants = law()
-    density = density_of(budget.node)
-    matmul = constants.flops_per_cycle * density**constants.flops_exponent * units_area(budget) * hertz
-    units = larger(np.floor(budget.enabled * _units(budget) + ROUNDING), 1.0)
+def _device(budget: Budget, hertz: quantities.Number, bandwidth: quantities.Number, drawn: quantities.Number) -> Device:
+    constants = law.law()
+    density = law.density_of(budget.node)
+    matmul = constants.flops_per_cycle * density**constants.flops_exponent * law.units_area(budget) * hertz
+    units = quantities.larger(np.floor(budget.enabled * _units(budget) + ROUNDING), 1.0)
     vector = units * constants.vector_flops_per_cycle * hertz
-    l2_area = budget.total_area_m2 * split_of(budget).l2
+    l2_area = budget.total_area_m2 * law.split_of(budget).l2
     held = budget.stacks * budget.memory.capacity_bytes if budget.memory_bytes is None else budget.memory_bytes
     figures = {
         "memory_bytes": held,
@@ -137,46 +111,46 @@ def _device(budget: Budget, hertz: Number, bandwidth: Number, drawn: Number) -> 
     )
 
 
-def _units(budget: Budget) -> Number:
+def _units(budget: Budget) -> quantities.Number:
     """Compute units on all dies, those disabled too."""
-    constants = law()
-    density = density_of(budget.node)
-    share = units_area(budget) / budget.enabled
+    constants = law.law()
+    density = law.density_of(budget.node)
+    share = law.units_area(budget) / budget.enabled
     return constants.units * density**constants.units_exponent * share
 
 
-def _for_units(budget: Budget, interfaces: dict[str, Number]) -> Number:
+def _for_units(budget: Budget, interfaces: dict[str, quantities.Number]) -> quantities.Number:
     """Power that the cap leaves to units, registers and L2."""
     if budget.power is None:
-        return larger(budget.power_w - sum(interfaces.values()), 0.0)
-    return budget.power_w * logic_share(budget.power)
+        return quantities.larger(budget.power_w - sum(interfaces.values()), 0.0)
+    return budget.power_w * law.logic_share(budget.power)
 
 
-def _voltage_share(clock: Number, volts: Number) -> Number:
+def _voltage_share(clock: quantities.Number, volts: quantities.Number) -> quantities.Number:
     """The voltage over that at the full clock, which is ``volts`` over nominal: linear above the threshold, floored."""
-    threshold = THRESHOLD / volts
-    return larger(threshold + (1 - threshold) * clock, smaller(LOWEST_VOLTAGE / volts, 1.0))
+    threshold = law.THRESHOLD / volts
+    return quantities.larger(threshold + (1 - threshold) * clock, quantities.smaller(law.LOWEST_VOLTAGE / volts, 1.0))
 
 
-def _clock_share(power: Number, volts: Number) -> Number:
+def _clock_share(power: quantities.Number, volts: quantities.Number) -> quantities.Number:
     """The clock, over the full one, whose power is a share of that at the full one: ``x * v(x)^2 = power``.
 
     Above the voltage's floor that is a cubic, solved by Newton's method; below, power is linear in the clock.
     """
-    power, threshold = smaller(power, 1.0), THRESHOLD / volts
+    power, threshold = quantities.smaller(power, 1.0), law.THRESHOLD / volts
     clock = power ** (1 / 3)
     for _ in range(NEWTON_STEPS):
         share = threshold + (1 - threshold) * clock
         excess = clock * share**2 - power
         clock = clock - excess / (share * (share + 2 * (1 - threshold) * clock))
-    lowest = smaller(LOWEST_VOLTAGE / volts, 1.0)
+    lowest = quantities.smaller(law.LOWEST_VOLTAGE / volts, 1.0)
     floored = threshold + (1 - threshold) * clock < lowest
-    return either(floored, power / lowest**2, smaller(clock, 1.0))
+    return quantities.either(floored, power / lowest**2, quantities.smaller(clock, 1.0))
 
 
 def _told(value: Any) -> Any:
     """A number as a description holds it: plain where it is one."""
-    return plain(as_python(value))
+    return quantities.plain(quantities.as_python(value))
 
 
 _INTERFACES: Mapping[str, str] = {"memory": "the memory takes", "network": "links", "dies": "links between dies"}
@@ -188,24 +162,27 @@ def said_of_device(budget: Budget, made: Made) -> str:
     device = made.device
     dtype = "bf16" if "bf16" in device.peak_flops else next(iter(device.peak_flops))
     return (
-        f"{device.name} has {_in(FLOPS, device.peak_flops[dtype])} in {dtype} at "
-        f"{_in(HERTZ, made.frequency_hz)}, {_in(BYTES, device.memory_bytes)} of memory at "
-        f"{_in(BYTES_PER_SECOND, device.memory_bandwidth)}, {_in(BYTES, device.l2_bytes)} of L2, and draws "
-        f"{_in(WATTS, device.tdp_w)}{_of_cap(budget, made)}"
+        f"{device.name} has {_in(quantities.FLOPS, device.peak_flops[dtype])} in {dtype} at "
+        f"{_in(quantities.HERTZ, made.frequency_hz)}, {_in(quantities.BYTES, device.memory_bytes)} of memory at "
+        f"{_in(quantities.BYTES_PER_SECOND, device.memory_bandwidth)}, {_in(quantities.BYTES, device.l2_bytes)} of L2, "
+        f"and draws {_in(quantities.WATTS, device.tdp_w)}{_of_cap(budget, made)}"
     )
 
 
 def _of_cap(budget: Budget, made: Made) -> str:
     if not made.power_bound:
         return ""
-    return f": {said_of_power(budget.power_w, made.watts)}, which lowers the clock from {_in(HERTZ, made.asked_hz)}"
+    limited = said_of_power(budget.power_w, made.watts)
+    return f": {limited}, which lowers the clock from {_in(quantities.HERTZ, made.asked_hz)}"
 
 
-def said_of_power(cap_w: Number, watts: Mapping[str, Number]) -> str:
+def said_of_power(cap_w: quantities.Number, watts: Mapping[str, quantities.Number]) -> str:
     """Return who takes a power cap: "of 400 W the memory takes 240 W"."""
-    taken = ", ".join(f"{words} {_in(WATTS, watts[part])}" for part, words in _INTERFACES.items() if watts[part] > 0)
-    return f"of {_in(WATTS, cap_w)} {taken}"
+    taken = ", ".join(
+        f"{words} {_in(quantities.WATTS, watts[part])}" for part, words in _INTERFACES.items() if watts[part] > 0
+    )
+    return f"of {_in(quantities.WATTS, cap_w)} {taken}"
 
 
-def _in(dimension: Dimension, value: Number) -> str:
-    return format_quantity(float(value), dimension)
+def _in(dimension: quantities.Dimension, value: quantities.Number) -> str:
+    return quantities.format_quantity(float(value), dimension)

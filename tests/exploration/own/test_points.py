@@ -130,7 +130,7 @@ def test_devices_that_cannot_be_built_are_counted_with_what_they_exceed():
     answer = explore({"base": TRAINING, "axes": axes})
     assert [row["fits"] for row in answer.rows] == [True, None]
     (sentence, count), *_ = answer.summary["not_possible"].items()
-    assert (count, "exceeded by" in sentence or "wrong" in sentence) == (1, True)
+    assert (count, "technology: split" in sentence) == (1, True)
 
 
 def test_a_plan_that_does_not_fit_is_a_point():

@@ -148,10 +148,10 @@ def test_evidence_of_a_synthesized_device_is_extrapolated():
 
 def test_what_comes_out_is_said():
     (said,) = made_of_technology(cluster(TECHNOLOGY))
-    made = "cluster.device is synthesized from 3nm (vendor scaling) and hbm4: 3nm-hbm4 makes "
+    made = "cluster.device is synthesized from 3nm (vendor scaling) and hbm4: 3nm-hbm4 has "
     assert said.startswith(made)
     assert "in bf16 at" in said
-    assert "of 232 GB of memory" in said
+    assert "232 GB of memory" in said
     assert list(made_of_technology(read_cluster("8x h100-sxm-80gb"))) == []
 
 

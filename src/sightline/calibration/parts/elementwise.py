@@ -8,17 +8,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from sightline.calibration.fits import (
-    Array,
-    FitResult,
-    Table,
-    by_kernel,
-    columns,
-    fit_and_judge,
-    ranges_of,
-    share_of,
-    within,
-)
+from sightline.calibration import fits
 from sightline.calibration.manifest import Read, Stated, device_of, manifest
 from sightline.calibration.parts.part import (
     Entry,
@@ -52,18 +42,18 @@ SAMPLE = 1500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ElementwiseTable(Table):
+class ElementwiseTable(fits.Table):
     """Measured kernels, or several launched one after another."""
 
-    tokens: Array
-    width: Array
+    tokens: fits.Array
+    width: fits.Array
     """Elements of a row, which tell models and degrees of tensor parallelism apart."""
-    tensors: Array
+    tensors: fits.Array
     """16-bit tensors that are moved."""
-    distinct: Array
+    distinct: fits.Array
     """16-bit tensors among them that are not moved twice."""
-    launches: Array
-    launch_s: Array
+    launches: fits.Array
+    launch_s: fits.Array
     """What the host takes of the measured time to launch the kernel and to wait for it; 0 where it is not in."""
     generation: str = "vectorized"
     """How the kernels were written."""
@@ -73,29 +63,31 @@ class ElementwiseTable(Table):
         """The samples' columns; what a table does not say of launches from the host is 0."""
         stated = pl.col("launch_s").fill_null(0.0) if "launch_s" in rows.columns else pl.lit(0.0)
         names = ("seconds", "tokens", "width", "tensors", "distinct", "launches", "launch_s")
-        return cls(**columns(rows.with_columns(launch_s=stated), *names), generation=rows["generation"][0])
+        return cls(**fits.columns(rows.with_columns(launch_s=stated), *names), generation=rows["generation"][0])
 
     unit: ClassVar[str] = "B"
 
     @property
-    def size(self) -> Array:
+    def size(self) -> fits.Array:
         """Bytes that are read and written."""
         return BYTES * self.tensors * self.tokens * self.width
 
     @property
-    def footprint_bytes(self) -> Array:
+    def footprint_bytes(self) -> fits.Array:
         """Bytes of distinct tensors."""
         return BYTES * self.distinct * self.tokens * self.width
 
 
-def predicted_seconds(table: ElementwiseTable, device: Device, constants: ElementwiseConstants) -> Array:
+def predicted_seconds(table: ElementwiseTable, device: Device, constants: ElementwiseConstants) -> fits.Array:
     """Predicted time of every kernel of a table."""
     kernels = Elementwise(module="residual", part="copy", traffic_bytes=table.size, kernels=table.launches)
     cost = elementwise_cost(kernels, device, constants, footprint_bytes=table.footprint_bytes)
     return np.asarray(cost.time_s) + table.launch_s
 
 
-def fit_elementwise(table: ElementwiseTable, device: Device, given: Mapping[str, float] | None = None) -> FitResult:
+def fit_elementwise(
+    table: ElementwiseTable, device: Device, given: Mapping[str, float] | None = None
+) -> fits.FitResult:
     """Return the constants of one class of kernels; whole widths are left out in turn where there are several.
 
     ``given`` holds constants that the table cannot tell.
@@ -103,20 +95,20 @@ def fit_elementwise(table: ElementwiseTable, device: Device, given: Mapping[str,
     used = table.where(_sample(table))
     known = {"vector_fraction": VECTOR_FRACTION, **(given or {})}
 
-    def predict(part: ElementwiseTable, constants: Mapping[str, Any]) -> Array:
+    def predict(part: ElementwiseTable, constants: Mapping[str, Any]) -> fits.Array:
         return predicted_seconds(part, device, ElementwiseConstants(**constants))
 
-    fit_table = within(ranges_of(manifest("elementwise")["ranges"], known), known, predict)
+    fit_table = fits.within(fits.ranges_of(manifest("elementwise")["ranges"], known), known, predict)
     widths = len(np.unique(used.width))
     groups = {"width": used.width} if widths > 1 and len(used) > 2 * widths else {}
-    result = fit_and_judge(used, fit_table, predict, groups)
+    result = fits.fit_and_judge(used, fit_table, predict, groups)
     return replace(result, rows={"table": len(table), **result.rows})
 
 
 def _sample(table: ElementwiseTable) -> NDArray[np.bool_]:
     """A fixed selection of at most ``SAMPLE`` measurements."""
     keys = [f"{b:.0f}x{w:.0f}x{i}" for i, (b, w) in enumerate(zip(table.size, table.width, strict=True))]
-    return np.asarray(share_of(keys) < SAMPLE / max(len(table), 1))
+    return np.asarray(fits.share_of(keys) < SAMPLE / max(len(table), 1))
 
 
 def elementwise_entries(stated: Stated, read: Read) -> dict[str, Entry]:
@@ -166,7 +158,7 @@ def _classes(measured: Stated | None, device: Device, stated: Stated, read: Read
         return {}
     fitted: dict[str, Entry] = {}
     rows = pl.concat([read(tables) for tables in measured["tables"]], how="diagonal_relaxed")
-    for kind, part in by_kernel(rows).items():
+    for kind, part in fits.by_kernel(rows).items():
         fraction, latency_s = stated["estimates"][kind]
         given = {"memory_fraction": fraction, "cache_gain": 1.0} if "fractions" in measured else {}
         result = fit_elementwise(ElementwiseTable.of(part), device, given)
@@ -203,13 +195,13 @@ def _entry(
     return {**provenance(source, evidence, "elementwise"), "measured": measured, **unit_bytes, "kernels": kernels}
 
 
-def _bound(rows: pl.DataFrame, cluster: Cluster) -> Array:
+def _bound(rows: pl.DataFrame, cluster: Cluster) -> fits.Array:
     """Reading and writing the distinct tensors in L2."""
-    c = columns(rows, "tokens", "width", "distinct")
+    c = fits.columns(rows, "tokens", "width", "distinct")
     return np.asarray(BYTES * c["distinct"] * c["tokens"] * c["width"] / cluster.device.l2_bandwidth)
 
 
-def _fit_class(_: str, table: ElementwiseTable, cluster: Cluster) -> tuple[FitResult, Entry]:
+def _fit_class(_: str, table: ElementwiseTable, cluster: Cluster) -> tuple[fits.FitResult, Entry]:
     result = fit_elementwise(table, cluster.device)
     return result, {"evidence": "calibrated", **figures(result), **result.constants}
 
@@ -226,7 +218,7 @@ def _content(fitted: Mapping[str, Entry], rows: pl.DataFrame, cluster: Cluster) 
     return {"measured": generation, "kernels": {**kernels, generation: {**lent, **fitted}}}
 
 
-def _predict(kind: str, table: ElementwiseTable, cluster: Cluster, stated: Mapping[str, Any] | None) -> Array:
+def _predict(kind: str, table: ElementwiseTable, cluster: Cluster, stated: Mapping[str, Any] | None) -> fits.Array:
     if stated is None:
         generation: KernelGeneration = "scalar" if table.generation == "scalar" else "vectorized"
         constants = load_elementwise(family_of(cluster.device, "elementwise"), generation)[kind]

@@ -8,24 +8,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from sightline.calibration import fits
 from sightline.calibration.error_figures import error_statistics
-from sightline.calibration.fits import (
-    ORDINARY_ERROR,
-    STIFFNESS,
-    Array,
-    Constants,
-    FitResult,
-    Range,
-    Table,
-    axis_over,
-    by_kernel,
-    columns,
-    fit_constants,
-    fit_surface,
-    left_out,
-    ranges_of,
-    share_of,
-)
 from sightline.calibration.manifest import Read, Stated, device_of, manifest
 from sightline.calibration.parts.part import (
     Entry,
@@ -51,15 +35,15 @@ from sightline.scenario.precision import MATMUL_FORMATS, MODEL_DTYPE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class MatmulTable(Table):
+class MatmulTable(fits.Table):
     """Measured products of an ``m x k`` with a ``k x n`` matrix."""
 
-    m: Array
-    n: Array
-    k: Array
+    m: fits.Array
+    n: fits.Array
+    k: fits.Array
 
     @property
-    def size(self) -> Array:
+    def size(self) -> fits.Array:
         """FLOPs."""
         return 2 * self.m * self.n * self.k
 
@@ -76,7 +60,7 @@ PER_FAMILY = 60
 KNOTS = (17, 12, 12)
 """Knots over m, n and k: about one an octave."""
 DENSE_KNOTS = (22, 19, 18)
-DENSE_STIFFNESS = STIFFNESS / 2
+DENSE_STIFFNESS = fits.STIFFNESS / 2
 DENSE_ROWS = 20_000
 """Measurements that carry more knots, bends that are less stiff, and a table of their own for rows beyond blocks."""
 LAYER_KNOTS = (25, 6, 5)
@@ -91,7 +75,9 @@ def training_sized(table: MatmulTable) -> NDArray[np.bool_]:
     return np.asarray((table.m >= 512) & (table.n >= 256) & (table.k >= 256) & (table.m % 64 == 0))
 
 
-def predicted_seconds(table: MatmulTable, device: Device, constants: MatmulConstants, kernel: str = "16-bit") -> Array:
+def predicted_seconds(
+    table: MatmulTable, device: Device, constants: MatmulConstants, kernel: str = "16-bit"
+) -> fits.Array:
     """Predicted time of every product of a table, with operands in the format ``kernel`` and results in 16 bits."""
     stored = format_of(kernel, _half(device), device)
     products = table.operators(
@@ -119,16 +105,16 @@ def possible(table: MatmulTable, device: Device, kernel: str = "16-bit") -> NDAr
 
 def held_out(table: MatmulTable) -> NDArray[np.bool_]:
     """Measurements of the (n, k) families that are kept for testing."""
-    return share_of(families(table)) < HELD_OUT
+    return fits.share_of(families(table)) < HELD_OUT
 
 
 def next_in_line(table: MatmulTable) -> NDArray[np.bool_]:
     """A quarter of the other families: left out in their turn, they say how far a fit is off where it saw nothing."""
-    share = share_of(families(table))
+    share = fits.share_of(families(table))
     return (share >= HELD_OUT) & (share < HELD_OUT + (1 - HELD_OUT) / 4)
 
 
-def fit_matmul(table: MatmulTable, device: Device, given: Mapping[str, Any], kernel: str = "16-bit") -> FitResult:
+def fit_matmul(table: MatmulTable, device: Device, given: Mapping[str, Any], kernel: str = "16-bit") -> fits.FitResult:
     """Return a device's matmul constants from measured products in one format.
 
     ``given`` holds what the table cannot tell: the library's ``tiles``, ``misaligned_slowdown`` and whatever else is
@@ -142,22 +128,24 @@ def fit_matmul(table: MatmulTable, device: Device, given: Mapping[str, Any], ker
 
     predict = _predictor(device, kernel)
     known = given if "shallow_k" in given else {**given, "shallow_s": None}
-    ranges = ranges_of(manifest("matmul")["ranges"][kernel], known)
-    fitted = fit_constants(lambda x: predict(used, {**x, **given}), used.seconds, ranges) if ranges else {}
+    ranges = fits.ranges_of(manifest("matmul")["ranges"][kernel], known)
+    fitted = fits.fit_constants(lambda x: predict(used, {**x, **given}), used.seconds, ranges) if ranges else {}
     constants = {**fitted, **given}
     rows = {"table": len(table), "possible": len(kept), "fitted": len(used), "held_out": int(test.sum())}
     judged = kept.where(test)
-    return FitResult(constants=constants, rows=rows, residuals=residuals_by_range(judged, predict(judged, constants)))
+    return fits.FitResult(
+        constants=constants, rows=rows, residuals=residuals_by_range(judged, predict(judged, constants))
+    )
 
 
-def _predictor(device: Device, kernel: str) -> Callable[[MatmulTable, Mapping[str, Any]], Array]:
+def _predictor(device: Device, kernel: str) -> Callable[[MatmulTable, Mapping[str, Any]], fits.Array]:
     """What predicts a table by constants as an entry states them."""
     return lambda table, constants: predicted_seconds(table, device, MatmulConstants.from_mapping(constants), kernel)
 
 
 def fit_small_matmul(
     table: MatmulTable, device: Device, relative: Mapping[str, Any], kernel: str = "16-bit"
-) -> FitResult:
+) -> fits.FitResult:
     """Return a device's matmul constants from a table of few shapes: a relative's, moved as far as the table shows.
 
     A relative's constant counts as one measurement whose error, of the ordinary size, is its distance in the manifest's
@@ -165,14 +153,14 @@ def fit_small_matmul(
     four parts.
     """
     kept = table.where(possible(table, device, kernel))
-    part = np.floor(4 * share_of(families(kept)))
+    part = np.floor(4 * fits.share_of(families(kept)))
 
     def fit(rows: MatmulTable) -> Mapping[str, Any]:
         return _moved(rows, device, relative, kernel) if len(rows) else relative
 
-    unseen = left_out(kept, part, fit, _predictor(device, kernel))
+    unseen = fits.left_out(kept, part, fit, _predictor(device, kernel))
     rows = {"table": len(table), "possible": len(kept), "fitted": len(kept)}
-    return FitResult(constants=fit(kept), rows=rows, residuals=residuals_by_range(kept, unseen))
+    return fits.FitResult(constants=fit(kept), rows=rows, residuals=residuals_by_range(kept, unseen))
 
 
 def _moved(table: MatmulTable, device: Device, relative: Mapping[str, Any], kernel: str) -> dict[str, Any]:
@@ -181,19 +169,21 @@ def _moved(table: MatmulTable, device: Device, relative: Mapping[str, Any], kern
     names = [name for name in told if relative[name] > 0]
     used = table.where(_evenly(table))
     centre = np.array([relative[name] for name in names])
-    weight = ORDINARY_ERROR / np.array([spreads[name] for name in names])
+    weight = fits.ORDINARY_ERROR / np.array([spreads[name] for name in names])
     ranges = {
-        name: Range(low=0.2 * relative[name], starts=(0.99 * relative[name],), high=_most(name, 5 * relative[name]))
+        name: fits.Range(
+            low=0.2 * relative[name], starts=(0.99 * relative[name],), high=_most(name, 5 * relative[name])
+        )
         for name in names
     }
 
     predict = _predictor(device, kernel)
 
-    def with_priors(fitted: Constants) -> Array:
+    def with_priors(fitted: fits.Constants) -> fits.Array:
         prior = (np.array([fitted[name] for name in names]) / centre) ** weight
         return np.concatenate([predict(used, {**relative, **fitted}), prior])
 
-    fitted = fit_constants(with_priors, np.concatenate([used.seconds, np.ones(len(names))]), ranges)
+    fitted = fits.fit_constants(with_priors, np.concatenate([used.seconds, np.ones(len(names))]), ranges)
     return {**relative, **fitted}
 
 
@@ -206,7 +196,7 @@ def families(table: MatmulTable) -> list[str]:
     return table.named("n", "k")
 
 
-def residuals_by_range(table: MatmulTable, predicted: Array) -> dict[str, dict[str, float]]:
+def residuals_by_range(table: MatmulTable, predicted: fits.Array) -> dict[str, dict[str, float]]:
     """Error statistics of a table for the ranges of shapes that matter."""
     training = training_sized(table)
     large = table.size > 1e11
@@ -223,7 +213,7 @@ def residuals_by_range(table: MatmulTable, predicted: Array) -> dict[str, dict[s
 
 def _sample(table: MatmulTable) -> NDArray[np.bool_]:
     """A fixed selection of ``SAMPLE`` measurements from either kind."""
-    order = share_of(table.named("m", "n", "k"))
+    order = fits.share_of(table.named("m", "n", "k"))
     training = training_sized(table)
     chosen = np.zeros(len(table), dtype=bool)
     for mask, count in ((training, SAMPLE["training"]), (~training, SAMPLE["other"])):
@@ -257,19 +247,19 @@ def knots(table: MatmulTable) -> tuple[int, int, int]:
     return DENSE_KNOTS if len(table) >= DENSE_ROWS else KNOTS
 
 
-def surface_over(table: MatmulTable, predicted: Array, seen: NDArray[np.bool_]) -> ResidualSurface:
+def surface_over(table: MatmulTable, predicted: fits.Array, seen: NDArray[np.bool_]) -> ResidualSurface:
     """The surface fitted to the ``seen`` rows of a table, its axes and kinds those of the whole table.
 
     Of a dense table rows beyond whole blocks have a surface of their own.
     """
     axes = tuple(
-        axis_over(sizes, count) for sizes, count in zip((table.m, table.n, table.k), knots(table), strict=True)
+        fits.axis_over(sizes, count) for sizes, count in zip((table.m, table.n, table.k), knots(table), strict=True)
     )
     part = table.where(seen)
     sizes, logarithms = (part.m, part.n, part.k), np.log(part.seconds / predicted[seen])
     if len(table) < DENSE_ROWS:
-        return fit_surface(axes, sizes, logarithms)
-    return fit_surface(axes, sizes, logarithms, kind=kind_of(part.m), kinds=2, stiffness=DENSE_STIFFNESS)
+        return fits.fit_surface(axes, sizes, logarithms)
+    return fits.fit_surface(axes, sizes, logarithms, kind=kind_of(part.m), kinds=2, stiffness=DENSE_STIFFNESS)
 
 
 def fit_matmul_surface(
@@ -332,9 +322,9 @@ def fit_sustained(stated: Stated, without: Collection[str] = ()) -> Entry:
     }
 
 
-def _lost(shares: list[float]) -> Array:
+def _lost(shares: list[float]) -> fits.Array:
     values = np.array(shares)
-    lost: Array = np.log((1.0 - values) / values)
+    lost: fits.Array = np.log((1.0 - values) / values)
     return lost
 
 
@@ -393,7 +383,7 @@ def matmul_entries(stated: Stated, read: Read) -> dict[str, Entry]:
 
 def _measured(table: Stated, device: Device, measured: Mapping[str, Mapping[str, Entry]], read: Read) -> Entry:
     """The formats of one table, each fitted to its own products."""
-    rows, shapes = by_kernel(read(table)), _shapes(table["shapes_of"])
+    rows, shapes = fits.by_kernel(read(table)), _shapes(table["shapes_of"])
     kernels: dict[str, Entry] = {}
     for kernel, printed in table["kernels"].items():
         products = MatmulTable.of(rows[kernel])
@@ -425,7 +415,7 @@ def _given(table: Stated, shapes: Entry, fitted: Mapping[str, Entry], kernel: st
 
 
 def _fitted(
-    fit: Callable[[MatmulTable, Device, Mapping[str, Any], str], FitResult],
+    fit: Callable[[MatmulTable, Device, Mapping[str, Any], str], fits.FitResult],
     table: MatmulTable,
     device: Device,
     given: Mapping[str, Any],
@@ -503,9 +493,9 @@ def _generic(measured: Mapping[str, Mapping[str, Entry]], sources_16_bit: Sequen
     return {**provenance("each kernel names its own", "datasheet", "matmul"), "kernels": kernels}
 
 
-def _bound(rows: pl.DataFrame, cluster: Cluster) -> Array:
+def _bound(rows: pl.DataFrame, cluster: Cluster) -> fits.Array:
     """The longer of arithmetic at the peak and of moving the operands from L2."""
-    m, n, k = columns(rows, "m", "n", "k").values()
+    m, n, k = fits.columns(rows, "m", "n", "k").values()
     kernels = rows["kernel"].to_list()
     peak = np.array([_peak(kernel, cluster.device) for kernel in kernels])
     activation = np.array([MATMUL_FORMATS[kernel].activation_bytes for kernel in kernels])
@@ -525,7 +515,7 @@ def _peak(kernel: str, device: Device) -> float:
     return float(device.peak_flops[dtype])
 
 
-def _fit_kernel(kernel: str, table: MatmulTable, cluster: Cluster) -> tuple[FitResult, Entry]:
+def _fit_kernel(kernel: str, table: MatmulTable, cluster: Cluster) -> tuple[fits.FitResult, Entry]:
     """Constants of their own and a surface from a table over the whole plane; else the nearest family's, moved."""
     lent: Mapping[str, Entry] = nearest_entry("matmul", cluster)["kernels"]
     nearest = next(name for name in (kernel, *MATMUL_FORMATS[kernel].nearest, "16-bit") if name in lent)
@@ -537,7 +527,7 @@ def _fit_kernel(kernel: str, table: MatmulTable, cluster: Cluster) -> tuple[FitR
         found = _fitted(fit_matmul, table, cluster.device, given, kernel)
     else:
         found = _fitted(fit_small_matmul, table, cluster.device, relative, kernel)
-    return FitResult(constants=found["constants"], rows=found["rows"], residuals=_residuals(found)), found
+    return fits.FitResult(constants=found["constants"], rows=found["rows"], residuals=_residuals(found)), found
 
 
 def _content(fitted: Mapping[str, Entry], _: pl.DataFrame, cluster: Cluster) -> Entry:
@@ -560,7 +550,7 @@ def _residuals(kernel: Entry) -> dict[str, Mapping[str, float]]:
     return {**{f"left out, {name}": r for name, r in kernel["residuals"].items()}, **with_surface}
 
 
-def _predict(kernel: str, table: MatmulTable, cluster: Cluster, stated: Mapping[str, Any] | None) -> Array:
+def _predict(kernel: str, table: MatmulTable, cluster: Cluster, stated: Mapping[str, Any] | None) -> fits.Array:
     family = family_of(cluster.device, "matmul")
     constants = load_matmul(family, kernel) if stated is None else _constants(stated["kernels"][kernel])
     return predicted_seconds(table, cluster.device, constants, kernel)

@@ -9,18 +9,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from sightline.calibration import fits
 from sightline.calibration.error_figures import error_statistics
-from sightline.calibration.fits import (
-    Array,
-    FitResult,
-    Prior,
-    Table,
-    axis_over,
-    fit_surface,
-    fit_with_priors,
-    priors_of,
-    share_of,
-)
 from sightline.calibration.manifest import Read, Stated, device_of, manifest
 from sightline.calibration.parts.part import Entry, Part, between, covered, figures, nearest_entry, provenance
 from sightline.calibration.readers.raw_table import NO_WINDOW
@@ -44,26 +34,26 @@ MANY_SHAPES = 12
 
 HOST = "host_s"
 """Name of what a launch took the host of a table's benchmark: a figure of the table, not of the device."""
-HOST_PRIOR = Prior(value=2e-5, spread=0.5, low=2e-6, high=5e-5)
+HOST_PRIOR = fits.Prior(value=2e-5, spread=0.5, low=2e-6, high=5e-5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ServingAttentionTable(Table):
+class ServingAttentionTable(fits.Table):
     """Measured attentions of new tokens over themselves and what is cached before them."""
 
-    batch: Array
-    heads: Array
-    kv_heads: Array
-    head_dim: Array
-    value_dim: Array
-    query_tokens: Array
-    context_tokens: Array
+    batch: fits.Array
+    heads: fits.Array
+    kv_heads: fits.Array
+    head_dim: fits.Array
+    value_dim: fits.Array
+    query_tokens: fits.Array
+    context_tokens: fits.Array
     """Tokens that the last query sees: those cached and the new ones."""
-    kv_bytes: Array
-    window: Array
+    kv_bytes: fits.Array
+    window: fits.Array
 
     @property
-    def size(self) -> Array:
+    def size(self) -> fits.Array:
         """FLOPs, whether masked or not."""
         return 4 * self.batch * self.heads * self.query_tokens * self.context_tokens * self.head_dim
 
@@ -94,7 +84,7 @@ class Kernel:
 
     decode: bool
     given: Mapping[str, Any]
-    priors: Mapping[str, Prior]
+    priors: Mapping[str, fits.Prior]
     latent: bool = False
     """Decoding against one latent that serves as key and value."""
     launched: bool = False
@@ -105,7 +95,7 @@ class Kernel:
     surface: Mapping[str, int] | None = None
     """Knots of a residual surface by the size along each axis; None where there is no surface."""
 
-    def predict(self, table: ServingAttentionTable, device: Device, constants: Constants) -> Array:
+    def predict(self, table: ServingAttentionTable, device: Device, constants: Constants) -> fits.Array:
         """Predicted seconds of every measurement."""
         if self.decode:
             x = table.operator(decode=True, latent=self.latent)
@@ -116,7 +106,7 @@ class Kernel:
             cost = attention_cost(table.operator(), device, AttentionConstants.from_mapping(constants))
         return self._timed(np.asarray(cost.time_s, dtype=float), constants)
 
-    def _timed(self, kernel_s: Array, constants: Constants) -> Array:
+    def _timed(self, kernel_s: fits.Array, constants: Constants) -> fits.Array:
         """What the table times: no less than launching takes."""
         return np.maximum(kernel_s, constants.get(HOST, 0.0)) if self.launched else kernel_s
 
@@ -129,12 +119,12 @@ class Kernel:
         return replace(self, priors=priors)
 
 
-def surface_sizes(table: ServingAttentionTable) -> dict[str, Array]:
+def surface_sizes(table: ServingAttentionTable) -> dict[str, fits.Array]:
     """The sizes that surfaces lie over, by name."""
     return {name: np.asarray(size(table.operator())) for name, size in SURFACE_SIZES.items()}
 
 
-def fit_kernel(table: ServingAttentionTable, device: Device, kernel: Kernel) -> FitResult:
+def fit_kernel(table: ServingAttentionTable, device: Device, kernel: Kernel) -> fits.FitResult:
     """Return a kernel's constants and surface from measurements, with their errors in range and on shapes left out.
 
     The shapes left out are whole triples of heads, heads of keys and values, and dimension.
@@ -149,7 +139,7 @@ def fit_kernel(table: ServingAttentionTable, device: Device, kernel: Kernel) -> 
         constants = {**constants, "surface": surface.to_mapping()}
     residuals |= _left_out(table, device, kernel)
     rows = {"table": len(table), "fitted": min(len(table), SAMPLE)}
-    return FitResult(constants=constants, rows=rows, residuals=residuals)
+    return fits.FitResult(constants=constants, rows=rows, residuals=residuals)
 
 
 def head_shapes(table: ServingAttentionTable) -> list[str]:
@@ -162,7 +152,7 @@ def _fitted(table: ServingAttentionTable, device: Device, kernel: Kernel) -> dic
     priors = {name: p for name, p in kernel.priors.items() if name not in kernel.given}
     if kernel.launched:
         priors[HOST] = HOST_PRIOR
-    fitted = fit_with_priors(
+    fitted = fits.fit_with_priors(
         lambda x: kernel.predict(used, device, {**kernel.given, **x}),
         used.seconds,
         np.ones(len(used)),
@@ -178,7 +168,7 @@ def _left_out(table: ServingAttentionTable, device: Device, kernel: Kernel) -> d
     if len(set(shapes)) < 2:
         return {}
     many = len(set(shapes)) >= MANY_SHAPES
-    parts = share_of(shapes) < HELD_OUT if many else np.unique(shapes, return_inverse=True)[1]
+    parts = fits.share_of(shapes) < HELD_OUT if many else np.unique(shapes, return_inverse=True)[1]
     plain, corrected = np.full(len(table), np.nan), np.full(len(table), np.nan)
     for part in np.unique(parts[parts > 0] if many else parts):
         chosen = parts == part
@@ -196,27 +186,27 @@ def _left_out(table: ServingAttentionTable, device: Device, kernel: Kernel) -> d
 
 
 def _surface(
-    whole: ServingAttentionTable, part: ServingAttentionTable, predicted: Array, kernel: Kernel
+    whole: ServingAttentionTable, part: ServingAttentionTable, predicted: fits.Array, kernel: Kernel
 ) -> AttentionSurface | None:
     """The surface over the sizes of ``whole`` fitted to ``part``."""
     if kernel.surface is None:
         return None
     over = tuple(kernel.surface)
-    axes = [axis_over(surface_sizes(whole)[name], knots) for name, knots in kernel.surface.items()]
+    axes = [fits.axis_over(surface_sizes(whole)[name], knots) for name, knots in kernel.surface.items()]
     sizes = surface_sizes(part)
-    surface = fit_surface(axes, [sizes[name] for name in over], np.log(part.seconds / predicted))
+    surface = fits.fit_surface(axes, [sizes[name] for name in over], np.log(part.seconds / predicted))
     return AttentionSurface(over=over, surface=surface)
 
 
 def sampled(table: ServingAttentionTable, count: int) -> NDArray[np.bool_]:
     """A fixed selection of ``count`` measurements."""
-    columns: Sequence[Array] = (table.batch, table.query_tokens, table.context_tokens, table.kv_bytes)
+    columns: Sequence[fits.Array] = (table.batch, table.query_tokens, table.context_tokens, table.kv_bytes)
     keys = [
         f"{shape}-{row}"
         for shape, row in zip(head_shapes(table), zip(*(c.tolist() for c in columns), strict=True), strict=True)
     ]
     chosen = np.zeros(len(table), dtype=bool)
-    chosen[np.argsort(share_of(keys), kind="stable")[:count]] = True
+    chosen[np.argsort(fits.share_of(keys), kind="stable")[:count]] = True
     return chosen
 
 
@@ -345,7 +335,7 @@ def _joint_constants(witnesses: Mapping[str, Witness], form: Kernel) -> dict[str
     """The constants of all witnesses: geometric means of what their own fits tell better, and the rest together."""
     used = [(w, w.sample(), w.structure(form)) for w in witnesses.values()]
     means = between([w.own for w in witnesses.values()])
-    fitted = fit_with_priors(
+    fitted = fits.fit_with_priors(
         lambda x: np.concatenate([w.predict(table, {**x, **means, **structure}) for w, table, structure in used]),
         np.concatenate([table.seconds for _, table, _ in used]),
         np.concatenate([np.full(len(table), 1 / len(table)) for _, table, _ in used]),
@@ -390,9 +380,9 @@ def _kernel(part: str, told: Stated) -> Kernel:
     )
 
 
-def _priors(part: str, changed: Stated | None = None) -> dict[str, Prior]:
+def _priors(part: str, changed: Stated | None = None) -> dict[str, fits.Prior]:
     """The priors of a phase, with what is ``changed``."""
-    return priors_of({**manifest(PREFILL if part == PREFILL else DECODE)["priors"], **(changed or {})})
+    return fits.priors_of({**manifest(PREFILL if part == PREFILL else DECODE)["priors"], **(changed or {})})
 
 
 def serving_entries(part: str, stated: Stated, read: Read) -> dict[str, Entry]:
@@ -427,7 +417,7 @@ def serving_entries(part: str, stated: Stated, read: Read) -> dict[str, Entry]:
 
 def _fit_entry(
     table: ServingAttentionTable, device: Device, one: Measured, relative: Mapping[str, Any] | None
-) -> FitResult:
+) -> fits.FitResult:
     """The constants of the kernel, or of both where an engine has another for heads with their own keys and values."""
     kernel = one.kernel if relative is None else one.kernel.nearest(relative)
     if one.ungrouped is None:
@@ -438,10 +428,10 @@ def _fit_entry(
     residuals |= {f"own, {name}": r for name, r in own.residuals.items()}
     constants = {**shared.constants, "largest_group": one.largest_group, "ungrouped": dict(own.constants)}
     rows = {"table": len(table), "fitted": shared.rows["fitted"] + own.rows["fitted"]}
-    return FitResult(constants=constants, rows=rows, residuals=residuals)
+    return fits.FitResult(constants=constants, rows=rows, residuals=residuals)
 
 
-def _bound(part: str, rows: pl.DataFrame, cluster: Cluster) -> Array:
+def _bound(part: str, rows: pl.DataFrame, cluster: Cluster) -> fits.Array:
     """The longer of arithmetic at the peak and of reading keys and values once from L2; a latent is both at once."""
     t = ServingAttentionTable.of(rows)
     peak = cluster.device.peak_flops.get("bf16") or cluster.device.peak_flops["fp16"]
@@ -452,7 +442,7 @@ def _bound(part: str, rows: pl.DataFrame, cluster: Cluster) -> Array:
     return np.asarray(np.maximum(arithmetic, cache / cluster.device.l2_bandwidth))
 
 
-def _fit_phase(part: str, table: ServingAttentionTable, cluster: Cluster) -> tuple[FitResult, Entry]:
+def _fit_phase(part: str, table: ServingAttentionTable, cluster: Cluster) -> tuple[fits.FitResult, Entry]:
     """The constants of a phase: what the table cannot tell is the relative's."""
     kernel = replace(_around(part, nearest_entry(part, cluster)["constants"]), surface=_knots(part, table))
     result = fit_kernel(table, cluster.device, kernel)
@@ -475,7 +465,7 @@ def _knots(part: str, table: ServingAttentionTable) -> Mapping[str, int] | None:
     return {name: knots[name] for name in SURFACES[part] if name in knots} or None
 
 
-def _predict(part: str, table: ServingAttentionTable, cluster: Cluster, stated: Mapping[str, Any] | None) -> Array:
+def _predict(part: str, table: ServingAttentionTable, cluster: Cluster, stated: Mapping[str, Any] | None) -> fits.Array:
     constants = (stated or nearest_entry(part, cluster))["constants"]
     predicted = _around(part, constants).predict(table, cluster.device, {**constants, "surface": None})
     if constants.get("surface") is not None:

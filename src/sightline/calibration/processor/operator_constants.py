@@ -17,20 +17,7 @@ from sightline.calibration.manifest import manifest
 from sightline.calibration.parts.attention import HeadsTable
 from sightline.calibration.parts.matmul import MatmulTable
 from sightline.calibration.parts.part import PartFit, Points
-from sightline.calibration.processor.small_models import (
-    DEPTHS,
-    FRAMEWORK_BYTES,
-    LARGE,
-    PROCESSES,
-    call_weights,
-    cold_shares,
-    decode_calls,
-    dispatch_calls,
-    dispatch_scenarios,
-    fewer_cores,
-    sharding_constants,
-    sharding_scenarios,
-)
+from sightline.calibration.processor import small_models
 from sightline.cost.collectives.libraries import CollectiveConstants
 from sightline.cost.families import PROCESSOR
 from sightline.cost.processor import fused_attention_cost, product_cost
@@ -398,10 +385,10 @@ def calibrate_machine(
     for dtype, phases in (dispatch or {}).items():
         if dtype in fit.content["formats"]:
             _add_dispatch(fit, dtype, phases, device)
-    tiny = [p for phases in (dispatch or {}).values() for p in phases[: len(DEPTHS)]]
-    taken = [p[FRAMEWORK_BYTES] for p in tiny if FRAMEWORK_BYTES in p]
+    tiny = [p for phases in (dispatch or {}).values() for p in phases[: len(small_models.DEPTHS)]]
+    taken = [p[small_models.FRAMEWORK_BYTES] for p in tiny if small_models.FRAMEWORK_BYTES in p]
     if taken:
-        fit = replace(fit, content={**fit.content, FRAMEWORK_BYTES: significant(np.median(taken))})
+        fit = replace(fit, content={**fit.content, small_models.FRAMEWORK_BYTES: significant(np.median(taken))})
     calibrations = [
         _calibration(PROCESSOR, fit, source, rows),
         _calibration(TRAINING, _training(dispatch or {}), source, ()),
@@ -434,16 +421,19 @@ def _add_dispatch(fit: PartFit, dtype: str, phases: Sequence[Mapping[str, float]
     content = fit.content["formats"][dtype]
     machine = from_mapping(content, fit.content["cores"])
     scenarios = [
-        replace(scenario, cluster=replace(scenario.cluster, device=device)) for scenario in dispatch_scenarios(dtype)
+        replace(scenario, cluster=replace(scenario.cluster, device=device))
+        for scenario in small_models.dispatch_scenarios(dtype)
     ]
     constants = TrainingConstants.from_mapping(NEUTRAL)
-    content["calls"] |= dispatch_calls(phases, scenarios, machine, constants)
-    weights = call_weights(phases[0], scenarios[0], machine, constants)
-    unrecorded, more = decode_calls(phases[len(DEPTHS) - 1 :], dtype, device, machine)
+    content["calls"] |= small_models.dispatch_calls(phases, scenarios, machine, constants)
+    weights = small_models.call_weights(phases[0], scenarios[0], machine, constants)
+    unrecorded, more = small_models.decode_calls(phases[len(small_models.DEPTHS) - 1 :], dtype, device, machine)
     content["calls"] |= unrecorded
     content |= {"call_weights": weights | more} if weights or more else {}
-    if len(phases) > len(DEPTHS):
-        shares = cold_shares(phases[-1], scenarios[-1], from_mapping(content, fit.content["cores"]), constants)
+    if len(phases) > len(small_models.DEPTHS):
+        shares = small_models.cold_shares(
+            phases[-1], scenarios[-1], from_mapping(content, fit.content["cores"]), constants
+        )
         content |= {"cold_shares": shares} if shares else {}
 
 
@@ -459,11 +449,13 @@ def _add_sharding(
         return
     content, constants = fit.content["formats"][dtype], TrainingConstants.from_mapping(NEUTRAL)
     machine = from_mapping(content, fit.content["cores"])
-    device = DEVICE.build(share_of(figures, PROCESSES))
-    scenarios = [replace(s, cluster=replace(s.cluster, device=device)) for s in sharding_scenarios(dtype)]
-    content["fewer_cores"] = fewer_cores(steps[LARGE], scenarios[LARGE], machine, constants)
+    device = DEVICE.build(share_of(figures, small_models.PROCESSES))
+    scenarios = [replace(s, cluster=replace(s.cluster, device=device)) for s in small_models.sharding_scenarios(dtype)]
+    content["fewer_cores"] = small_models.fewer_cores(
+        steps[small_models.LARGE], scenarios[small_models.LARGE], machine, constants
+    )
     collectives = CollectiveConstants.from_mapping({"evidence": "fitted", **library})
-    content["sharding"] = sharding_constants(steps, scenarios, machine, collectives, constants)
+    content["sharding"] = small_models.sharding_constants(steps, scenarios, machine, collectives, constants)
 
 
 def keep_other_formats(calibrations: Sequence[Calibration], before: Mapping[str, Any]) -> None:

@@ -11,19 +11,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from sightline.calibration.readers.raw_table import (
-    CACHES,
-    COLLECTIVES,
-    MATMULS,
-    NO_WINDOW,
-    PHASES,
-    RawTable,
-    Stream,
-    attention_samples,
-    in_order,
-    reads,
-    stream_samples,
-)
+from sightline.calibration.readers import raw_table
 from sightline.errors import InputError
 from sightline.scenario import Model
 
@@ -31,22 +19,22 @@ _ELEMENT_BYTES = {"half": 2.0, "bfloat16": 2.0, "float16": 2.0, "int8": 1.0}
 _SUMS = ("all_reduce", "reduce_scatter")
 
 
-@reads("AIConfigurator gemm", "gemm_dtype m n k latency", "matmul")
-def gemm(table: RawTable) -> pl.DataFrame:
+@raw_table.reads("AIConfigurator gemm", "gemm_dtype m n k latency", "matmul")
+def gemm(table: raw_table.RawTable) -> pl.DataFrame:
     """Gemm tables: one product with cold operands."""
     return table.samples(
-        kernel=table.words("gemm_dtype", MATMULS),
+        kernel=table.words("gemm_dtype", raw_table.MATMULS),
         **table.sizes(m="m", n="n", k="k"),
         seconds=table.times("latency", 1e-3),
     )
 
 
-@reads(
+@raw_table.reads(
     "AIConfigurator attention",
     "batch_size isl num_heads num_key_value_heads head_dim step latency",
-    *PHASES[:2],
+    *raw_table.PHASES[:2],
 )
-def context_or_generation(table: RawTable) -> pl.DataFrame:
+def context_or_generation(table: raw_table.RawTable) -> pl.DataFrame:
     """Context and generation tables: ``step`` tokens are in the cache before ``isl`` new ones.
 
     No heads of keys and values means as many as heads; no window an unlimited one.
@@ -54,27 +42,29 @@ def context_or_generation(table: RawTable) -> pl.DataFrame:
     sizes = table.sizes(batch="batch_size", heads="num_heads", head_dim="head_dim", query_tokens="isl")
     kv_heads, step = (table.numbers(name, least=0) for name in ("num_key_value_heads", "step"))
     window = table.numbers("window_size", least=0) if "window_size" in table.columns else step * 0
-    return attention_samples(
+    return raw_table.attention_samples(
         table,
-        kernel=table.words("kv_cache_dtype", CACHES) if "kv_cache_dtype" in table.columns else "16-bit cache",
+        kernel=table.words("kv_cache_dtype", raw_table.CACHES) if "kv_cache_dtype" in table.columns else "16-bit cache",
         **sizes,
         kv_heads=sizes["heads"].zip_with(kv_heads == 0, kv_heads),
         context_tokens=sizes["query_tokens"] + step,
-        window=(window * 0 + NO_WINDOW).zip_with(window == 0, window),
+        window=(window * 0 + raw_table.NO_WINDOW).zip_with(window == 0, window),
         seconds=table.times("latency", 1e-3),
     )
 
 
-@reads("AIConfigurator nccl", "op_name nccl_dtype num_gpus message_size latency", "collectives")
-@reads("AIConfigurator custom_allreduce", "op_name allreduce_dtype num_gpus message_size latency", "collectives")
-def collectives(table: RawTable) -> pl.DataFrame:
+@raw_table.reads("AIConfigurator nccl", "op_name nccl_dtype num_gpus message_size latency", "collectives")
+@raw_table.reads(
+    "AIConfigurator custom_allreduce", "op_name allreduce_dtype num_gpus message_size latency", "collectives"
+)
+def collectives(table: raw_table.RawTable) -> pl.DataFrame:
     """Tables nccl and custom_allreduce, whose ``message_size`` counts elements.
 
     Sums count in 16-bit floats alone: 8-bit integers add more slowly and not in the switch. Copies do not know the
     type, so they count in both. Of tables joined from several folders, the folder tells the library's release.
     """
     dtype = table.text("nccl_dtype" if "nccl_dtype" in table.columns else "allreduce_dtype")
-    ranks, kinds = table.numbers("num_gpus", least=2), table.words("op_name", COLLECTIVES)
+    ranks, kinds = table.numbers("num_gpus", least=2), table.words("op_name", raw_table.COLLECTIVES)
     library: dict[str, pl.Series | str] = {}
     if "path" in table.columns:
         folders = table.text("path").str.split("/")
@@ -94,13 +84,13 @@ def collectives(table: RawTable) -> pl.DataFrame:
     return rows.filter(pl.col("dtype").is_in(list(_ELEMENT_BYTES)) & counted).drop("dtype")
 
 
-@reads(
+@raw_table.reads(
     "Vidur or Frontier mlp",
     "time_stats.mlp_up_proj.median n_embd n_expanded_embd num_tokens num_tensor_parallel_workers",
     "matmul",
     repeats=True,
 )
-def vidur_matmul(table: RawTable) -> pl.DataFrame:
+def vidur_matmul(table: raw_table.RawTable) -> pl.DataFrame:
     """The linear layers of a transformer.
 
     Query, key and value are one product, and so are gate and up projection; tensor parallelism splits columns, then
@@ -123,44 +113,44 @@ def vidur_matmul(table: RawTable) -> pl.DataFrame:
     return pl.concat(parts).filter(pl.col("seconds") > 0)
 
 
-@reads(
+@raw_table.reads(
     "Vidur or Frontier mlp",
     "time_stats.input_layernorm.median n_embd n_expanded_embd num_tokens n_head n_kv_head",
     "elementwise",
 )
-def vidur_elementwise(table: RawTable) -> pl.DataFrame:
+def vidur_elementwise(table: raw_table.RawTable) -> pl.DataFrame:
     """VLLM's kernels of 2023 other than the linear layers."""
     tokens, hidden, ffn, ranks, heads, kv_heads = _sizes(table)
     rotated = hidden / heads * (heads / ranks + (kv_heads / ranks).clip(lower_bound=1))
-    norm = Stream("norm", hidden, 2.0)
+    norm = raw_table.Stream("norm", hidden, 2.0)
     kinds = {
-        "emb": Stream("embedding", hidden, 2.0),
+        "emb": raw_table.Stream("embedding", hidden, 2.0),
         "input_layernorm": norm,
         "post_attention_layernorm": norm,
-        "attn_rope": Stream("rope", rotated, 2.0),
-        "mlp_act": Stream("activation", ffn / ranks, 3.0),
-        "add": Stream("residual", hidden, 3.0),
+        "attn_rope": raw_table.Stream("rope", rotated, 2.0),
+        "mlp_act": raw_table.Stream("activation", ffn / ranks, 3.0),
+        "add": raw_table.Stream("residual", hidden, 3.0),
     }
     parts = [
-        stream_samples(table, kind, tokens, table.times(time, 1e-3, optional=True), "scalar")
+        raw_table.stream_samples(table, kind, tokens, table.times(time, 1e-3, optional=True), "scalar")
         for name, kind in kinds.items()
         if (time := f"time_stats.{name}.median") in table.columns
     ]
-    return in_order(parts).filter(pl.col("seconds") > 0)
+    return raw_table.in_order(parts).filter(pl.col("seconds") > 0)
 
 
-def _sizes(table: RawTable) -> tuple[pl.Series, ...]:
+def _sizes(table: raw_table.RawTable) -> tuple[pl.Series, ...]:
     """Tokens, hidden size, width of the MLP, tensor-parallel ranks, heads, heads of keys and values."""
     names = ("num_tokens", "n_embd", "n_expanded_embd", "num_tensor_parallel_workers", "n_head", "n_kv_head")
     return tuple(table.numbers(name) for name in names)
 
 
-@reads(
+@raw_table.reads(
     "Vidur or Frontier attention",
     "time_stats.attn_prefill.median n_q_head n_kv_head prefill_chunk_size kv_cache_size",
-    *PHASES[:2],
+    *raw_table.PHASES[:2],
 )
-def vidur_attention(table: RawTable) -> pl.DataFrame:
+def vidur_attention(table: raw_table.RawTable) -> pl.DataFrame:
     """A prefill's chunk, or a decoding step of a batch."""
     heads, kv_heads, ranks = (table.numbers(c) for c in ("n_q_head", "n_kv_head", "num_tensor_parallel_workers"))
     prefill = table.text("is_prefill").str.to_lowercase() == "true"
@@ -168,7 +158,7 @@ def vidur_attention(table: RawTable) -> pl.DataFrame:
     prefill_s = table.times("time_stats.attn_prefill.median", 1e-3, optional=True)
     decode_s = table.times("time_stats.attn_decode.median", 1e-3, optional=True)
     new = chunk.zip_with(prefill, chunk * 0 + 1)
-    rows = attention_samples(
+    rows = raw_table.attention_samples(
         table,
         batch=table.numbers("batch_size"),
         heads=heads / ranks,
@@ -181,10 +171,10 @@ def vidur_attention(table: RawTable) -> pl.DataFrame:
     return rows.filter((pl.col("seconds") > 0) & (pl.col("query_tokens") > 0))
 
 
-@reads("Vidur or Frontier network", "collective num_workers devices_per_node size", "collectives")
-def network(table: RawTable) -> pl.DataFrame:
+@raw_table.reads("Vidur or Frontier network", "collective num_workers devices_per_node size", "collectives")
+def network(table: raw_table.RawTable) -> pl.DataFrame:
     """Collectives: bytes; the median over ranks and repeats of a size."""
-    kinds = table.words("collective", COLLECTIVES)
+    kinds = table.words("collective", raw_table.COLLECTIVES)
     printed = table.text("collective")
     seconds = pl.Series([None] * len(kinds), dtype=pl.Float64)
     for kind in printed.unique():
@@ -206,22 +196,22 @@ _SPARSE = "dsa_"
 _SPARSE_KERNEL = re.compile(r"dsa_(decode|prefill)_.*_(logits|attn)-")
 
 
-@reads("InferSim gemm", "m n k latency_us", "matmul")
-def infersim_matmul(table: RawTable) -> pl.DataFrame:
+@raw_table.reads("InferSim gemm", "m n k latency_us", "matmul")
+def infersim_matmul(table: raw_table.RawTable) -> pl.DataFrame:
     """Gemm tables: DeepGEMM's products with fp8 blocks, unless a ``dtype`` column says otherwise."""
     return table.samples(
-        kernel=table.words("dtype", MATMULS) if "dtype" in table.columns else "fp8-block",
+        kernel=table.words("dtype", raw_table.MATMULS) if "dtype" in table.columns else "fp8-block",
         **table.sizes(m="m", n="n", k="k"),
         seconds=table.times("latency_us", 1e-6),
     )
 
 
-@reads(
+@raw_table.reads(
     "InferSim grouped gemm",
     "num_local_experts tokens_per_expert hidden_size intermediate_size up_proj_us up_mfu",
     "grouped",
 )
-def grouped(table: RawTable) -> pl.DataFrame:
+def grouped(table: raw_table.RawTable) -> pl.DataFrame:
     """Grouped gemm tables: the experts' up and down products in fp8 with block scales.
 
     Rows per expert were drawn around the stated number; ``mfu``, the share of the peak, tells how many there were.
@@ -243,12 +233,12 @@ def grouped(table: RawTable) -> pl.DataFrame:
     return pl.concat(parts)
 
 
-@reads("InferSim decoding", "dtype kv_dtype batch_size kv_len latency_us", *PHASES[1:])
-def decode(table: RawTable) -> pl.DataFrame:
+@raw_table.reads("InferSim decoding", "dtype kv_dtype batch_size kv_len latency_us", *raw_table.PHASES[1:])
+def decode(table: raw_table.RawTable) -> pl.DataFrame:
     """Tables mha and mla decoding: a step against ``kv_len`` tokens."""
-    return attention_samples(
+    return raw_table.attention_samples(
         table,
-        kernel=table.words("kv_dtype", CACHES),
+        kernel=table.words("kv_dtype", raw_table.CACHES),
         **_shape(table, decoding=True),
         **table.sizes(batch="batch_size", context_tokens="kv_len"),
         query_tokens=1.0,
@@ -257,10 +247,10 @@ def decode(table: RawTable) -> pl.DataFrame:
     )
 
 
-@reads("InferSim prefill", "dtype seq_len latency_us", PHASES[0])
-def prefill(table: RawTable) -> pl.DataFrame:
+@raw_table.reads("InferSim prefill", "dtype seq_len latency_us", raw_table.PHASES[0])
+def prefill(table: raw_table.RawTable) -> pl.DataFrame:
     """Tables mha and mla prefill: one whole prompt; multi-latent keys are expanded."""
-    return attention_samples(
+    return raw_table.attention_samples(
         table,
         **_shape(table, decoding=False),
         **table.sizes(query_tokens="seq_len", context_tokens="seq_len"),
@@ -269,13 +259,13 @@ def prefill(table: RawTable) -> pl.DataFrame:
     )
 
 
-def _device(table: RawTable) -> dict[str, pl.Series | str]:
+def _device(table: raw_table.RawTable) -> dict[str, pl.Series | str]:
     """The device that the file's name says where no column does."""
     match = _DEVICE.search(table.path.stem)
     return {} if "device" in table.columns or match is None else {"device": match[1]}
 
 
-def _shape(table: RawTable, *, decoding: bool) -> dict[str, float | bool]:
+def _shape(table: raw_table.RawTable, *, decoding: bool) -> dict[str, float | bool]:
     """Heads, heads of keys and values, width of key and of value, and whether the cache is a latent.
 
     ``mha`` 32-8-128: heads, heads of keys and values, dimension. ``mla`` 128-512-64: heads, width of latent or value,
@@ -303,9 +293,9 @@ def _shape(table: RawTable, *, decoding: bool) -> dict[str, float | bool]:
     return dict(zip(named, shape, strict=True))
 
 
-@reads("InferSim gated delta decoding", "batchsize conv gdn_update", "linear")
-@reads("InferSim gated delta prefill", "seq_len conv kkt tril wu chunk_gdn chunk_o", "linear")
-def gated_delta(table: RawTable) -> pl.DataFrame:
+@raw_table.reads("InferSim gated delta decoding", "batchsize conv gdn_update", "linear")
+@raw_table.reads("InferSim gated delta prefill", "seq_len conv kkt tril wu chunk_gdn chunk_o", "linear")
+def gated_delta(table: raw_table.RawTable) -> pl.DataFrame:
     """Tables gdn: one layer's kernels by sequences (an update of states) or by the tokens of one prompt."""
     kernels: dict[str, tuple[str, ...]]
     size: dict[str, pl.Series | float]
@@ -331,9 +321,9 @@ def gated_delta(table: RawTable) -> pl.DataFrame:
     return pl.concat(parts)
 
 
-@reads("InferSim decoding", "dtype kv_dtype batch_size kv_len latency_us", "sparse")
-@reads("InferSim sparse attention", "s_kv latency_us", "sparse")
-def sparse(table: RawTable) -> pl.DataFrame:
+@raw_table.reads("InferSim decoding", "dtype kv_dtype batch_size kv_len latency_us", "sparse")
+@raw_table.reads("InferSim sparse attention", "s_kv latency_us", "sparse")
+def sparse(table: raw_table.RawTable) -> pl.DataFrame:
     """Tables dsa, whose files' names say kernel and phase, none of others.
 
     Where it is not stated, one sequence has one new token.
@@ -366,10 +356,10 @@ _LAYERS = "layer_name input kv_cache tp_size latency(ns)"
 _RANKS = re.compile(r"_tp(\d+)(?:_|$)")
 
 
-@reads("LLMServingSim dense", _DENSE, "matmul", repeats=True)
-@reads("LLMServingSim per sequence", _SEQUENCES, "matmul", repeats=True)
-@reads("LLMServingSim layers", _LAYERS, "matmul", repeats=True)
-def layers_matmul(table: RawTable) -> pl.DataFrame:
+@raw_table.reads("LLMServingSim dense", _DENSE, "matmul", repeats=True)
+@raw_table.reads("LLMServingSim per sequence", _SEQUENCES, "matmul", repeats=True)
+@raw_table.reads("LLMServingSim layers", _LAYERS, "matmul", repeats=True)
+def layers_matmul(table: raw_table.RawTable) -> pl.DataFrame:
     """The linear layers that a table names; those of the first version are Transformers'."""
     layers = _layers(table)
     m = layers.tokens
@@ -382,54 +372,56 @@ def layers_matmul(table: RawTable) -> pl.DataFrame:
     )
 
 
-@reads("LLMServingSim dense", _DENSE, "elementwise")
-@reads("LLMServingSim per sequence", _SEQUENCES, "elementwise")
-def layers_elementwise(table: RawTable) -> pl.DataFrame:
+@raw_table.reads("LLMServingSim dense", _DENSE, "elementwise")
+@raw_table.reads("LLMServingSim per sequence", _SEQUENCES, "elementwise")
+def layers_elementwise(table: raw_table.RawTable) -> pl.DataFrame:
     """The same tables' other kernels; norms add the residual in place, the embedding of equal tokens is left out."""
     layers, model = _layers(table), _model(table)
     ranks = layers.ranks
-    norm = Stream("norm", model.hidden_size, 4.0, distinct=2.0)
+    norm = raw_table.Stream("norm", model.hidden_size, 4.0, distinct=2.0)
     return _streams(
         layers,
         {
             "layernorm": norm,
             "final_layernorm": norm,
-            "rotary_emb": Stream("rope", _rotated(model) / ranks, 2.0),
-            "act_fn": Stream("activation", _width(model) / ranks, 3.0),
-            "sampler": Stream("sampling", model.vocab_size, SAMPLER[0], launches=SAMPLER[1]),
+            "rotary_emb": raw_table.Stream("rope", _rotated(model) / ranks, 2.0),
+            "act_fn": raw_table.Stream("activation", _width(model) / ranks, 3.0),
+            "sampler": raw_table.Stream("sampling", model.vocab_size, SAMPLER[0], launches=SAMPLER[1]),
         },
     )
 
 
-@reads("LLMServingSim layers", _LAYERS, "elementwise")
-def eager_elementwise(table: RawTable) -> pl.DataFrame:
+@raw_table.reads("LLMServingSim layers", _LAYERS, "elementwise")
+def eager_elementwise(table: raw_table.RawTable) -> pl.DataFrame:
     """The other kernels of the first version's: several eager kernels each, but for layer norms."""
     layers, model = _layers(table), _model(table)
     ranks = layers.ranks
     tensors, launches = UNFUSED_NORM if model.norm == "rmsnorm" else (2.0, 1.0)
-    norm = Stream("norm", model.hidden_size, tensors, launches=launches)
+    norm = raw_table.Stream("norm", model.hidden_size, tensors, launches=launches)
     return _streams(
         layers,
         {
-            "embedding": Stream("embedding", model.hidden_size, 2.0),
+            "embedding": raw_table.Stream("embedding", model.hidden_size, 2.0),
             **dict.fromkeys(("input_layernorm", "post_layernorm", "final_layernorm"), norm),
-            "rope": Stream("rope", _rotated(model) / ranks, UNFUSED_ROPE[0], launches=UNFUSED_ROPE[1]),
-            "act_fn": Stream(
+            "rope": raw_table.Stream("rope", _rotated(model) / ranks, UNFUSED_ROPE[0], launches=UNFUSED_ROPE[1]),
+            "act_fn": raw_table.Stream(
                 "activation", _width(model) / ranks, UNFUSED_ACTIVATION[0], launches=UNFUSED_ACTIVATION[1]
             ),
         },
     )
 
 
-@reads("LLMServingSim layers", _LAYERS, PHASES[0])
-def layers_attention(table: RawTable) -> pl.DataFrame:
+@raw_table.reads("LLMServingSim layers", _LAYERS, raw_table.PHASES[0])
+def layers_attention(table: raw_table.RawTable) -> pl.DataFrame:
     """The first version's attention of whole prompts."""
     prompts = _layers(table.where((table.text("layer_name") == "attn") & (table.numbers("input") > 1)))
     return _attention(prompts.table, prompts.tokens, prompts.tokens, 1.0, prompts.seconds, prompts.ranks)
 
 
-@reads("LLMServingSim attention", "prefill_chunk kv_prefill n_decode kv_decode time_us", *PHASES[:2])
-def chunk_attention(table: RawTable) -> pl.DataFrame:
+@raw_table.reads(
+    "LLMServingSim attention", "prefill_chunk kv_prefill n_decode kv_decode time_us", *raw_table.PHASES[:2]
+)
+def chunk_attention(table: raw_table.RawTable) -> pl.DataFrame:
     """Tables attention: microseconds of a chunk or of a step; those of both together are left out."""
     chunk, steps = table.numbers("prefill_chunk", least=0), table.numbers("n_decode", least=0)
     table = table.where((chunk > 0) != (steps > 0))
@@ -442,7 +434,7 @@ def chunk_attention(table: RawTable) -> pl.DataFrame:
 
 
 def _attention(
-    table: RawTable,
+    table: raw_table.RawTable,
     new: pl.Series,
     context: pl.Series,
     batch: pl.Series | float,
@@ -450,7 +442,7 @@ def _attention(
     ranks: pl.Series | float,
 ) -> pl.DataFrame:
     model = _model(table)
-    rows = attention_samples(
+    rows = raw_table.attention_samples(
         table,
         batch=batch,
         heads=model.heads / ranks,
@@ -466,7 +458,7 @@ def _attention(
 class Layers(NamedTuple):
     """A table of layers by their names."""
 
-    table: RawTable
+    table: raw_table.RawTable
     names: pl.Series
     tokens: pl.Series
     """Tokens, or sequences."""
@@ -474,7 +466,7 @@ class Layers(NamedTuple):
     ranks: pl.Series | float
 
 
-def _layers(table: RawTable) -> Layers:
+def _layers(table: raw_table.RawTable) -> Layers:
     """A table's layers: microseconds by tokens or sequences, or nanoseconds of the first version's whole prompts."""
     if "layer_name" in table.columns:
         table = table.where(table.numbers("kv_cache", least=0) == 0)
@@ -486,13 +478,17 @@ def _layers(table: RawTable) -> Layers:
 
 def _by_name(layers: Layers, samples: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     """The samples of each layer where the table names it."""
-    return in_order([rows.filter((layers.names == name).fill_null(value=False)) for name, rows in samples.items()])
+    return raw_table.in_order(
+        [rows.filter((layers.names == name).fill_null(value=False)) for name, rows in samples.items()]
+    )
 
 
-def _streams(layers: Layers, kinds: Mapping[str, Stream]) -> pl.DataFrame:
+def _streams(layers: Layers, kinds: Mapping[str, raw_table.Stream]) -> pl.DataFrame:
     """Samples of the layers that are bandwidth-bound kernels."""
     table, tokens, seconds = layers.table, layers.tokens, layers.seconds
-    return _by_name(layers, {name: stream_samples(table, stream, tokens, seconds) for name, stream in kinds.items()})
+    return _by_name(
+        layers, {name: raw_table.stream_samples(table, stream, tokens, seconds) for name, stream in kinds.items()}
+    )
 
 
 def _linear_layers(model: Model, ranks: pl.Series | float) -> Mapping[str, tuple[pl.Series | float, pl.Series | float]]:
@@ -524,13 +520,13 @@ def _width(model: Model) -> float:
     return float(model.intermediate_size if model.experts is None else model.experts.width)
 
 
-def _model(table: RawTable) -> Model:
+def _model(table: raw_table.RawTable) -> Model:
     if table.model is None:
         raise InputError(f"'{table.path}' times layers by name; set --model NAME")
     return table.model
 
 
-def _ranks(table: RawTable) -> float:
+def _ranks(table: raw_table.RawTable) -> float:
     """Degree of tensor parallelism, which the file's name says; one where it does not."""
     match = _RANKS.search(table.path.stem)
     return float(match[1]) if match else 1.0

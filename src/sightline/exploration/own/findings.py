@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from sightline import quantities
 from sightline.exploration.own.axes import TECHNOLOGY, Axis
 from sightline.exploration.own.grid import Part
 from sightline.exploration.own.reports import COST, THROUGHPUT
@@ -16,36 +17,18 @@ from sightline.exploration.own.request import StudyFile
 from sightline.exploration.study_answer import BOUND_BY, Column, View, memories, result_columns
 from sightline.profile import task_of
 from sightline.profile.metrics import Task
-from sightline.quantities import (
-    BITS_PER_SECOND,
-    BYTES,
-    BYTES_PER_SECOND,
-    FLOPS,
-    HERTZ,
-    JOULES,
-    SECONDS,
-    SQUARE_METRES,
-    VOLTS,
-    WATTS,
-    Dimension,
-    as_python,
-    format_quantity,
-    percent,
-    show,
-    significant,
-)
 
-_DIMENSIONS: Final[Mapping[str, Dimension]] = {
-    "B": BYTES,
-    "B/s": BYTES_PER_SECOND,
-    "s": SECONDS,
-    "FLOP/s": FLOPS,
-    "W": WATTS,
-    "J": JOULES,
-    "m2": SQUARE_METRES,
-    "bit/s": BITS_PER_SECOND,
-    "Hz": HERTZ,
-    "V": VOLTS,
+_DIMENSIONS: Final[Mapping[str, quantities.Dimension]] = {
+    "B": quantities.BYTES,
+    "B/s": quantities.BYTES_PER_SECOND,
+    "s": quantities.SECONDS,
+    "FLOP/s": quantities.FLOPS,
+    "W": quantities.WATTS,
+    "J": quantities.JOULES,
+    "m2": quantities.SQUARE_METRES,
+    "bit/s": quantities.BITS_PER_SECOND,
+    "Hz": quantities.HERTZ,
+    "V": quantities.VOLTS,
 }
 
 
@@ -56,11 +39,11 @@ _LONGEST: Final = 1e7
 def in_unit(value: float, unit: str) -> str:
     """Return a number in SI units as people write it."""
     if unit in _DIMENSIONS:
-        return format_quantity(value, _DIMENSIONS[unit])
+        return quantities.format_quantity(value, _DIMENSIONS[unit])
     if unit == "share":
-        return percent(value, 1)
+        return quantities.percent(value, 1)
     exact = float(value).is_integer() and abs(value) < _LONGEST
-    shown = f"{value:,.0f}" if exact or abs(value) >= _LONGEST else f"{significant(value, 3):,g}"
+    shown = f"{value:,.0f}" if exact or abs(value) >= _LONGEST else f"{quantities.significant(value, 3):,g}"
     return f"{shown} {unit}".strip()
 
 
@@ -125,7 +108,7 @@ def value_of(axis: Axis, value: Any) -> str:
     if axis.is_multiple:
         return f"{value:g}x"
     if not isinstance(value, int | float) or isinstance(value, bool):
-        return value if isinstance(value, str) else show(value)
+        return value if isinstance(value, str) else quantities.show(value)
     return in_unit(value, axis.unit)
 
 
@@ -320,8 +303,8 @@ def break_evens(found: Found) -> Iterator[BreakEven]:
                 yield BreakEven(
                     view=line.view,
                     key=line.axis.key,
-                    low=as_python(line.values[i]),
-                    high=as_python(line.values[j]),
+                    low=quantities.as_python(line.values[i]),
+                    high=quantities.as_python(line.values[j]),
                     gain=gain,
                     usd_per_hour=None if rent is None else max(0.0, rent * (gain - 1.0)),
                     where=line.where,
@@ -348,7 +331,7 @@ def _rent(line: Line, found: Found) -> float | None:
 
 _NOTHING: Final = 0.001
 """Gain below which a step brings nothing."""
-_LEAST: Final = percent(_NOTHING, 1)
+_LEAST: Final = quantities.percent(_NOTHING, 1)
 _MOST_SAID: Final = 4
 """Steps of a sentence."""
 
@@ -389,7 +372,7 @@ def _of_numbers(steps: Sequence[BreakEven], unit: str) -> str:
 
 def _worth(step: BreakEven, unit: str) -> str:
     each = step.usd_per_hour_per_unit
-    return percent(step.gain - 1.0, 1) if each is None else f"{each * PER[unit][0]:.3g}"
+    return quantities.percent(step.gain - 1.0, 1) if each is None else f"{each * PER[unit][0]:.3g}"
 
 
 def _value(value: Any, unit: str) -> str:
@@ -409,7 +392,7 @@ def _of_names(steps: Sequence[BreakEven], _: str) -> str:
 
 
 def _more(step: BreakEven) -> str:
-    gain = percent(step.gain - 1.0, 1)
+    gain = quantities.percent(step.gain - 1.0, 1)
     return gain if step.usd_per_hour is None else f"{step.usd_per_hour:.2g} USD/hour ({gain})"
 
 

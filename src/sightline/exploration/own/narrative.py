@@ -9,25 +9,9 @@ from numpy.typing import NDArray
 
 from sightline.exploration.base import said_of
 from sightline.exploration.knees import elasticities_by_level, knees
+from sightline.exploration.own import findings
 from sightline.exploration.own.axes import TECHNOLOGY, Axis
 from sightline.exploration.own.fastest import devices_each
-from sightline.exploration.own.findings import (
-    PER,
-    Found,
-    Line,
-    about,
-    break_evens,
-    change_of,
-    column_of,
-    in_unit,
-    in_words,
-    label_of,
-    lines,
-    name_of,
-    of_view,
-    result,
-    sentences,
-)
 from sightline.exploration.own.grid import Part, Variation
 from sightline.exploration.own.pictures import ABOUT, figures_of
 from sightline.exploration.own.reports import BOUND, CARBON, COST, DESIGN
@@ -40,7 +24,7 @@ from sightline.scenario import GenerationScenario, Scenario
 from sightline.technology.synthesis import said_of_power
 
 
-def best_points(found: Found, key: str, sign: float) -> dict[str, dict[str, Any]]:
+def best_points(found: findings.Found, key: str, sign: float) -> dict[str, dict[str, Any]]:
     """The point of each view that fits and has the most of a result, or the least where ``sign`` is -1."""
     best: dict[str, dict[str, Any]] = {}
     for view in found.views:
@@ -56,7 +40,7 @@ def best_points(found: Found, key: str, sign: float) -> dict[str, dict[str, Any]
     return best
 
 
-def fastest_points(found: Found) -> dict[str, dict[str, Any]]:
+def fastest_points(found: findings.Found) -> dict[str, dict[str, Any]]:
     """The point of each view with most work per second; of a single operator with the shortest time."""
     return best_points(found, found.rate, 1.0) if found.rate else best_points(found, found.task.whole, -1.0)
 
@@ -96,7 +80,7 @@ def _ranks(key: str, values: Sequence[Any]) -> NDArray[np.int64]:
     return ranks.max() - ranks if key.endswith(_LESS_IS_MORE) else ranks
 
 
-def _row(found: Found, part: Part, place: tuple[int, ...]) -> dict[str, Any]:
+def _row(found: findings.Found, part: Part, place: tuple[int, ...]) -> dict[str, Any]:
     """The columns of one point of the table."""
     points = part.points
     numbers = {name: part.numbers[name][i] for name, i in zip(part.numbers, place, strict=True)}
@@ -106,20 +90,20 @@ def _row(found: Found, part: Part, place: tuple[int, ...]) -> dict[str, Any]:
     return {name: value for name, value in row.items() if name in told}
 
 
-def said_of_best(found: Found, best: Mapping[str, Mapping[str, Any]], word: str) -> Iterator[str]:
+def said_of_best(found: findings.Found, best: Mapping[str, Mapping[str, Any]], word: str) -> Iterator[str]:
     """Yield a sentence for the best point of each view, with what it is best in: ``fastest``."""
     axes, designs = ({axis.key: axis for axis in some} for some in (found.axes, found.study.designs))
     for view, row in best.items():
-        where = ", ".join(f"{name_of(key)} {in_words(axis, row[key])}" for key, axis in axes.items())
+        where = ", ".join(f"{findings.name_of(key)} {findings.in_words(axis, row[key])}" for key, axis in axes.items())
         plan = ", ".join(
-            f"{name_of(key)} {in_words(designs[key], value) if key in designs else _of_plan(value)}"
+            f"{findings.name_of(key)} {findings.in_words(designs[key], value) if key in designs else _of_plan(value)}"
             for key, value in row.items()
             if key.startswith(("plan.", "cluster.")) and key not in axes
         )
         told = dict.fromkeys((*found.study.report, *(DESIGN if designs else ())))
         known = [key for key in told if _is_known(row.get(key))]
-        says = ", ".join(result(found.study.task, key, row[key]) for key in known)
-        yield f"{of_view(view)}: {word} is {where}{f', with {plan}' if plan else ''}: {says}."
+        says = ", ".join(findings.result(found.study.task, key, row[key]) for key in known)
+        yield f"{findings.of_view(view)}: {word} is {where}{f', with {plan}' if plan else ''}: {says}."
 
 
 def _of_plan(value: Any) -> str:
@@ -130,7 +114,7 @@ def _is_known(value: Any) -> bool:
     return value is not None and not np.isnan(value)
 
 
-def elasticities_of(found: Found) -> dict[str, dict[str, float]]:
+def elasticities_of(found: findings.Found) -> dict[str, dict[str, float]]:
     """By view, the elasticity of the headline to each number of the cluster, in the first scenario."""
     out: dict[str, dict[str, float]] = {}
     for view, base in found.bases.items():
@@ -143,7 +127,7 @@ def elasticities_of(found: Found) -> dict[str, dict[str, float]]:
     return out
 
 
-def _micro_batch(found: Found, view: View) -> int:
+def _micro_batch(found: findings.Found, view: View) -> int:
     """The micro-batch that was found at the first point of a view; 1 where nothing was."""
     for part in found.parts:
         if part.view == view and part.points is not None and "plan.micro_batch" in part.points.columns:
@@ -156,7 +140,7 @@ FEWEST = 3
 """Values of an axis between which knees are looked for."""
 
 
-def knees_of(found: Found) -> Iterator[dict[str, Any]]:
+def knees_of(found: findings.Found) -> Iterator[dict[str, Any]]:
     """Yield where, along each number of the cluster, one level's elasticity overtakes another's.
 
     The other axes are at their first value. Plans that are searched change along an axis, and knees of one plan would
@@ -169,7 +153,7 @@ def knees_of(found: Found) -> Iterator[dict[str, Any]]:
         or not all(isinstance(one, Scenario | GenerationScenario) for one in found.bases.values())
     ):
         return
-    for line in lines(found):
+    for line in findings.lines(found):
         key = line.axis.key
         if len(line.values) < FEWEST or not key.startswith("cluster.") or key.startswith(TECHNOLOGY):
             continue
@@ -185,7 +169,7 @@ LEAST_FALL: Final = 0.99
 """Share of the clock above which none is said to fall."""
 
 
-def said_of_caps(found: Found) -> Iterator[str]:
+def said_of_caps(found: findings.Found) -> Iterator[str]:
     """Yield how many devices a power cap slows down, and who takes the power where the memory takes most of it."""
     part = next((one for one in found.parts if one.devices is not None), None)
     devices = None if part is None else part.devices
@@ -206,7 +190,7 @@ def said_of_caps(found: Found) -> Iterator[str]:
         return float(np.broadcast_to(values, shape)[place])
 
     where = ", ".join(
-        f"{name_of(axis.key)} {in_words(axis, axis.values[i])}"
+        f"{findings.name_of(axis.key)} {findings.in_words(axis, axis.values[i])}"
         for axis, i, n in zip(numbers, place, shape, strict=True)
         if n > 1
     )
@@ -219,10 +203,10 @@ def said_of_caps(found: Found) -> Iterator[str]:
     )
 
 
-def told(found: Found) -> StudyAnswer:
+def told(found: findings.Found) -> StudyAnswer:
     """Return a study's answer: its table, read."""
     study = found.study
-    steps = list(break_evens(found))
+    steps = list(findings.break_evens(found))
     tornado = elasticities_of(found)
     knees_found = list(knees_of(found))
     best = fastest_points(found)
@@ -232,7 +216,7 @@ def told(found: Found) -> StudyAnswer:
         title=study.name,
         axes={axis.key: axis.shown for axis in study.axes},
         columns=found.columns,
-        about=about(study.task, [*found.axes, *study.designs], list(found.columns)) | dict(ABOUT),
+        about=findings.about(study.task, [*found.axes, *study.designs], list(found.columns)) | dict(ABOUT),
         summary={
             **_counts(found),
             **_named(found, {"best": best} | ({"cheapest": cheapest} if cheapest else {})),
@@ -249,24 +233,24 @@ def told(found: Found) -> StudyAnswer:
             *_said_along(found),
             *said_of_caps(found),
             *_said_of_knees(found, knees_found),
-            *sentences(found, steps),
+            *findings.sentences(found, steps),
         ],
         figures=figures_of(found, tornado, steps),
         warnings=list(_warnings(found)),
     )
 
 
-def _named(found: Found, best: Mapping[str, Any]) -> dict[str, Any]:
+def _named(found: findings.Found, best: Mapping[str, Any]) -> dict[str, Any]:
     """Best points by their names in a summary; those of a study that was stopped are the best so far."""
     return {f"{name}_so_far" if found.is_part else name: of for name, of in best.items()}
 
 
-def _said_of_best(found: Found, best: Mapping[str, Any], cheapest: Mapping[str, Any]) -> Iterator[str]:
+def _said_of_best(found: findings.Found, best: Mapping[str, Any], cheapest: Mapping[str, Any]) -> Iterator[str]:
     so_far = " so far" if found.is_part else ""
     if not best and found.points:
         reason = max(found.reasons, key=lambda one: found.reasons[one], default="")
         yield f"No point fits{so_far}{f': {reason}' if reason else ''}."
-    rate = f" in {label_of(found.study.task, found.rate)}" if found.rate else ""
+    rate = f" in {findings.label_of(found.study.task, found.rate)}" if found.rate else ""
     both = {view: row for view, row in best.items() if row == cheapest.get(view)}
     for rows, word in (
         (both, f"fastest{rate} and cheapest"),
@@ -276,7 +260,7 @@ def _said_of_best(found: Found, best: Mapping[str, Any], cheapest: Mapping[str, 
         yield from said_of_best(found, rows, f"{word}{so_far}")
 
 
-def _counts(found: Found) -> dict[str, Any]:
+def _counts(found: findings.Found) -> dict[str, Any]:
     points = found.points
     fits = found.columns.get("fits", np.ones(points, dtype=bool))
     return {
@@ -288,7 +272,7 @@ def _counts(found: Found) -> dict[str, Any]:
     }
 
 
-def _counted(found: Found) -> Iterator[str]:
+def _counted(found: findings.Found) -> Iterator[str]:
     counts = _counts(found)
     if found.is_part:
         yield f"Stopped after {found.points:,} of {found.whole:,} points{', shown below' if found.points else ''}."
@@ -301,7 +285,7 @@ def _counted(found: Found) -> Iterator[str]:
         yield f"{counted(counts['points'], 'point')}{': ' if more else ''}{', '.join(more)}."
 
 
-def _shares(found: Found) -> dict[str, dict[str, float]]:
+def _shares(found: findings.Found) -> dict[str, dict[str, float]]:
     """By view, the share of points that fit whose time each level takes most of."""
     shares: dict[str, dict[str, float]] = {}
     for view in found.views:
@@ -317,55 +301,57 @@ def _shares(found: Found) -> dict[str, dict[str, float]]:
     return shares
 
 
-def _said_of_shares(found: Found) -> Iterator[str]:
+def _said_of_shares(found: findings.Found) -> Iterator[str]:
     that_fit = " that fit" if _counts(found)["do_not_fit"] else ""
     for view, shares in _shares(found).items():
         ordered = sorted(shares.items(), key=lambda item: -item[1])
         listed = ", ".join(f"{LEVEL_NAMES[level]} limits {percent(share)}" for level, share in ordered)
-        yield f"{of_view(view)}: {listed} of the points{that_fit}."
+        yield f"{findings.of_view(view)}: {listed} of the points{that_fit}."
 
 
 _UNCHANGED = 0.005
 """Change along an axis that sentences leave out."""
 
 
-def _said_along(found: Found) -> Iterator[str]:
+def _said_along(found: findings.Found) -> Iterator[str]:
     """How the headline moves along each axis of numbers; those along which it does not in one sentence."""
     unchanged: dict[View, list[str]] = {}
-    for line in lines(found):
+    for line in findings.lines(found):
         values = line.of(found.headline)
         there = np.flatnonzero(~np.isnan(values)).tolist()
         if len(there) < 2:
             continue
-        if change_of(values) < _UNCHANGED:
-            unchanged.setdefault(line.view, []).append(name_of(line.axis.key))
+        if findings.change_of(values) < _UNCHANGED:
+            unchanged.setdefault(line.view, []).append(findings.name_of(line.axis.key))
         else:
-            yield f"{of_view(line.view)}: {_moved(found, line, values, there)}."
+            yield f"{findings.of_view(line.view)}: {_moved(found, line, values, there)}."
     for view, names in unchanged.items():
-        of = label_of(found.study.task, found.headline)
-        yield f"{of_view(view)}: {of} changes by less than {percent(_UNCHANGED, 1)} along {', '.join(names)}."
+        of = findings.label_of(found.study.task, found.headline)
+        yield f"{findings.of_view(view)}: {of} changes by less than {percent(_UNCHANGED, 1)} along {', '.join(names)}."
 
 
-def _moved(found: Found, line: Line, values: Any, there: list[int]) -> str:
+def _moved(found: findings.Found, line: findings.Line, values: Any, there: list[int]) -> str:
     """How the headline moves along a line, its least value where that lies inside, and where another level binds."""
     key, task = found.headline, found.study.task
-    codes, unit = line.of(BOUND), column_of(task, key).unit
+    codes, unit = line.of(BOUND), findings.column_of(task, key).unit
     first, last, least = there[0], there[-1], min(there, key=lambda i: values[i])
-    span = f"from {in_words(line.axis, line.values[first])} to {in_words(line.axis, line.values[last])}"
-    moved = f"{in_unit(values[first], unit)} to {in_unit(values[last], unit)}"
+    span = (
+        f"from {findings.in_words(line.axis, line.values[first])} to {findings.in_words(line.axis, line.values[last])}"
+    )
+    moved = f"{findings.in_unit(values[first], unit)} to {findings.in_unit(values[last], unit)}"
     is_inside = values[least] * (1.0 + _UNCHANGED) < min(values[first], values[last])
-    at = f", lowest {in_unit(values[least], unit)} at {in_words(line.axis, line.values[least])}"
+    at = f", lowest {findings.in_unit(values[least], unit)} at {findings.in_words(line.axis, line.values[least])}"
     levels = _sequence([(line.values[i], LEVELS[codes[i]]) for i in there if codes[i] >= 0], line.axis)
-    what, of = name_of(line.axis.key), label_of(task, key)
+    what, of = findings.name_of(line.axis.key), findings.label_of(task, key)
     return f"{what} {span} takes {of} from {moved}{at if is_inside else ''}{levels}"
 
 
-def _said_of_knees(found: Found, knees: list[dict[str, Any]]) -> Iterator[str]:
+def _said_of_knees(found: findings.Found, knees: list[dict[str, Any]]) -> Iterator[str]:
     units = {axis.key: axis.unit for axis in found.axes}
     for knee in knees:
-        at = f"{name_of(knee['key'])} {in_unit(knee['position'], units[knee['key']])}"
+        at = f"{findings.name_of(knee['key'])} {findings.in_unit(knee['position'], units[knee['key']])}"
         before, after = LEVEL_NAMES[knee["before"]], LEVEL_NAMES[knee["after"]]
-        yield f"{of_view(knee['view'])}: beyond {at}, the time depends more on {after} than on {before}."
+        yield f"{findings.of_view(knee['view'])}: beyond {at}, the time depends more on {after} than on {before}."
 
 
 def _sequence(bound: list[tuple[Any, str]], axis: Axis) -> str:
@@ -374,11 +360,11 @@ def _sequence(bound: list[tuple[Any, str]], axis: Axis) -> str:
     if not changes:
         return ""
     first, *others = changes
-    then = "".join(f", {LEVEL_NAMES[level]} from {in_words(axis, value)}" for value, level in others)
+    then = "".join(f", {LEVEL_NAMES[level]} from {findings.in_words(axis, value)}" for value, level in others)
     return f"; limited by {LEVEL_NAMES[first[1]]}{then or ' throughout'}"
 
 
-def _assumptions(found: Found) -> Iterator[str]:
+def _assumptions(found: findings.Found) -> Iterator[str]:
     yield from map(said_of, found.views)
     if found.study.designs:
         names = ", ".join(axis.key for axis in found.study.designs)
@@ -394,19 +380,19 @@ def _assumptions(found: Found) -> Iterator[str]:
         if axis.is_multiple:
             yield f"{axis.key} varies in multiples of the device's value."
     for price in found.study.prices:
-        scale, unit = PER.get(price.number.unit, (1.0, price.number.unit or "unit"))
-        rate = in_unit(price.usd_per_hour_per_unit * scale, "USD/hour")
+        scale, unit = findings.PER.get(price.number.unit, (1.0, price.number.unit or "unit"))
+        rate = findings.in_unit(price.usd_per_hour_per_unit * scale, "USD/hour")
         yield f"Each {unit} of {price.number.key} adds {rate} to the device price."
     if "device_cost_usd" in found.study.report:
         yield "Manufacturing cost covers good dies and memory, an estimate without package and margins."
     if any(key.startswith(CARBON) for key in found.study.report):
         yield found.study.electricity.sentence
-    if firsts := next((line.where for line in lines(found) if line.where), ""):
+    if firsts := next((line.where for line in findings.lines(found) if line.where), ""):
         yield f"Statements about one axis hold at the first value of the others: {firsts}, ..."
     yield "All other numbers stay those of the base."
 
 
-def _warnings(found: Found) -> Iterator[str]:
+def _warnings(found: findings.Found) -> Iterator[str]:
     for sentence, count in found.reasons.items():
         yield f"{counted(count, 'invalid point')}: {sentence}"
     if found.is_part:
@@ -420,11 +406,11 @@ def _warnings(found: Found) -> Iterator[str]:
         yield from (sentence for sentence in base.warnings if sentence not in said)
 
 
-def _varies_technology(found: Found) -> bool:
+def _varies_technology(found: findings.Found) -> bool:
     return bool(found.study.designs) or any(axis.key.startswith(TECHNOLOGY) for axis in found.axes)
 
 
-def _warned_of_rents(found: Found) -> Iterator[str]:
+def _warned_of_rents(found: findings.Found) -> Iterator[str]:
     """Yield that devices of other technologies have the rent of the base's, where nothing says what they cost more."""
     reported = [key for key in (COST, "usd_per_hour") if key in found.study.report]
     is_priced = bool(found.study.prices) or any(axis.key == "cluster.device.price" for axis in found.axes)

@@ -10,24 +10,10 @@ import numpy as np
 from sightline.errors import InputError
 from sightline.exploration.base import VIEWS, StudyRequest, in_view
 from sightline.exploration.footprint import Electricity
+from sightline.exploration.own import grid
 from sightline.exploration.own.axes import NO_PLAN, Axis, Cell, Impossible, Open, Read, Reasons, cells, loaded
 from sightline.exploration.own.fastest import best_designs, count_without, devices_each
 from sightline.exploration.own.findings import Found
-from sightline.exploration.own.grid import (
-    Around,
-    Devices,
-    Index,
-    Part,
-    Points,
-    Variation,
-    as_scalars,
-    columns_of,
-    count_reasons,
-    devices_of,
-    evaluate,
-    points_of,
-    put_profile,
-)
 from sightline.exploration.own.narrative import told
 from sightline.exploration.own.request import StudyFile, read_study
 from sightline.exploration.study_answer import StudyAnswer, View
@@ -60,7 +46,7 @@ def own_study(source: object, request: StudyRequest) -> StudyAnswer:
     if request.progress.cancelled:  # how far it came is told in points, whatever was tried for each
         request.progress.begin(study.points * len(views), "exploring")
         request.progress.advance(sum(int(part.points.done.sum()) for part in parts if part.points is not None))
-    columns = columns_of(parts, axes, study.report, has_views=len(views) > 1)
+    columns = grid.columns_of(parts, axes, study.report, has_views=len(views) > 1)
     found = Found(
         study=study,
         axes=axes,
@@ -127,19 +113,21 @@ def _scenario(asked: Open) -> Asked:
 
 def _part(
     study: StudyFile, view: View, cell: Cell, asked: Read, numbers: Sequence[Axis], reasons: Reasons, progress: Progress
-) -> Part:
+) -> grid.Part:
     """The points of a cell."""
     count = prod(len(axis.values) for axis in numbers)
     if isinstance(asked, Impossible):
         reasons.add(asked.reason, count)
         progress.advance(count)
-        return Part(view=view, values=cell.values, numbers=_values(None, numbers), points=None)
-    devices = devices_of(cell.mapping, numbers)
-    points = points_of(numbers)
+        return grid.Part(view=view, values=cell.values, numbers=_values(None, numbers), points=None)
+    devices = grid.devices_of(cell.mapping, numbers)
+    points = grid.points_of(numbers)
     if not progress.cancelled:
         points = _points(study, cell, asked, numbers, devices, reasons, progress)
     made = None if study.designs else devices
-    return Part(view=view, values=cell.values, numbers=_values(_scenario(asked), numbers), points=points, devices=made)
+    return grid.Part(
+        view=view, values=cell.values, numbers=_values(_scenario(asked), numbers), points=points, devices=made
+    )
 
 
 def _points(
@@ -147,16 +135,16 @@ def _points(
     cell: Cell,
     asked: Open,
     numbers: Sequence[Axis],
-    devices: Devices | None,
+    devices: grid.Devices | None,
     reasons: Reasons,
     progress: Progress,
-) -> Points:
+) -> grid.Points:
     if study.designs:
         plans, grids = Reasons(), []
 
-        def tried(axes: Sequence[Axis], around: Around) -> Points:
+        def tried(axes: Sequence[Axis], around: grid.Around) -> grid.Points:
             whole = [*numbers, *axes]
-            made = devices_of(cell.mapping, whole, around)
+            made = grid.devices_of(cell.mapping, whole, around)
             grids.append(made)
             return _varied(study, cell, asked, whole, made, plans, progress)
 
@@ -165,7 +153,7 @@ def _points(
             count_without(best, study.whole, grids[0], plans, reasons)
         return best
     if devices is not None:
-        count_reasons(devices, tuple(len(axis.values) for axis in numbers), reasons)
+        grid.count_reasons(devices, tuple(len(axis.values) for axis in numbers), reasons)
     return _varied(study, cell, asked, numbers, devices, reasons, progress)
 
 
@@ -174,13 +162,13 @@ def _varied(
     cell: Cell,
     asked: Open,
     numbers: Sequence[Axis],
-    devices: Devices | None,
+    devices: grid.Devices | None,
     reasons: Reasons,
     progress: Progress,
-) -> Points:
+) -> grid.Points:
     """The points of all numbers, and of what is searched of the device."""
     base, electricity = _scenario(asked), study.electricity
-    varied = Variation(base=base, axes=numbers, prices=study.prices, electricity=electricity, devices=devices)
+    varied = grid.Variation(base=base, axes=numbers, prices=study.prices, electricity=electricity, devices=devices)
     if isinstance(varied.base, ServingScenario):
         points = _simulated(varied.base, study.keys, electricity, progress)
     elif isinstance(asked, Space):
@@ -193,44 +181,46 @@ def _varied(
         plan = cell.mapping.get("plan")
         states = isinstance(plan, Mapping) and plan.get("data_parallel") is not None
         states |= any(axis.key == "plan.data_parallel" for axis in numbers)
-        points = evaluate(varied, study.keys, replicas_stated=states, reasons=reasons, progress=progress)
+        points = grid.evaluate(varied, study.keys, replicas_stated=states, reasons=reasons, progress=progress)
     if devices is not None:
         _put_made(points, devices, study.keys)
     return points
 
 
-def _put_made(points: Points, devices: Devices, keys: Sequence[str]) -> None:
+def _put_made(points: grid.Points, devices: grid.Devices, keys: Sequence[str]) -> None:
     """Put what making the devices comes to into the columns of keys that ask for it."""
     there = np.broadcast_to(devices.possible, points.shape) & points.done
     points.columns |= {key: np.where(there, of, np.nan) for key, of in devices.made.items() if key in keys}
 
 
-def _simulated(scenario: ServingScenario, keys: Sequence[str], electricity: Electricity, progress: Progress) -> Points:
+def _simulated(
+    scenario: ServingScenario, keys: Sequence[str], electricity: Electricity, progress: Progress
+) -> grid.Points:
     """The one point of a load."""
     from sightline.simulation.simulate import simulate
 
-    points = points_of([])
-    put_profile(points, (), simulate(scenario, intervals=False), keys, True, electricity)
+    points = grid.points_of([])
+    grid.put_profile(points, (), simulate(scenario, intervals=False), keys, True, electricity)
     points.done[()] = True
     progress.advance()
     return points
 
 
 def _planned(
-    varied: Variation, search: Sequence[str], keys: Sequence[str], reasons: Reasons, progress: Progress
-) -> Points:
+    varied: grid.Variation, search: Sequence[str], keys: Sequence[str], reasons: Reasons, progress: Progress
+) -> grid.Points:
     """The points of generation, each with the plan that generates most tokens per second."""
     from sightline.planning.search import plan
 
-    points = points_of(varied.axes)
+    points = grid.points_of(varied.axes)
     for place in np.ndindex(points.shape):
         if progress.cancelled:
             break
-        index: Index = tuple(slice(i, i + 1) for i in place)
+        index: grid.Index = tuple(slice(i, i + 1) for i in place)
         if np.all(varied.buildable(index)):
-            answer = plan(as_scalars(varied.at(index)), free=search, objective="throughput", top=1)
+            answer = plan(grid.as_scalars(varied.at(index)), free=search, objective="throughput", top=1)
             if answer.plans:
-                put_profile(points, index, answer.plans[0].profile, keys, True, varied.electricity)
+                grid.put_profile(points, index, answer.plans[0].profile, keys, True, varied.electricity)
                 _put_plan(points, place, answer.plans[0].profile, search)
             else:
                 reasons.add("no searched plan fits")
@@ -239,7 +229,7 @@ def _planned(
     return points
 
 
-def _put_plan(points: Points, place: tuple[int, ...], profile: Profile, names: Sequence[str]) -> None:
+def _put_plan(points: grid.Points, place: tuple[int, ...], profile: Profile, names: Sequence[str]) -> None:
     """Put what a search of generation found into the columns of its fields."""
     plan = profile.scenario.plan.to_dict()
     for name in names:

@@ -12,30 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from sightline.exploration import training_budget
 from sightline.exploration.base import StudyRequest, base_of, said_of
 from sightline.exploration.footprint import GRID_KG_PER_KWH, PUE, Electricity, power_w, rent_usd
 from sightline.exploration.growth import CONFIDENCE, Growth, fit_growth
 from sightline.exploration.study_answer import Column, Figure, StudyAnswer, View, columns_of, result_columns
-from sightline.exploration.training_budget import (
-    DEVICES,
-    FLOPS_PER_PARAMETER_AND_TOKEN,
-    LAW,
-    LAWS,
-    PLAN,
-    SEQUENCE_LENGTH,
-    VOCABULARY,
-    Asked,
-    ChinchillaLaw,
-    Rented,
-    Trained,
-    best_trained,
-    flops_to_match,
-    known_trainings,
-    read_asked,
-    rented_by,
-    tokens_of,
-    usd_per_hour,
-)
 from sightline.profile import TRAINING
 from sightline.progress import Cancelled, Progress
 from sightline.quantities import DAY, percent
@@ -77,7 +58,7 @@ _GROWING = {
 
 
 def summary_of(
-    rows: Sequence[Row], overtrained: Sequence[Row], over_years: Sequence[Row], law: ChinchillaLaw
+    rows: Sequence[Row], overtrained: Sequence[Row], over_years: Sequence[Row], law: training_budget.ChinchillaLaw
 ) -> dict[str, Any]:
     """Return the best model by view, budget and device, what overtraining takes, and doubling times in years."""
     budgets: dict[str, Any] = {}
@@ -227,7 +208,7 @@ def _of_years(over_years: Sequence[Row]) -> Iterator[str]:
 def assumptions_of(
     base: Mapping[str, Any],
     views: Sequence[View],
-    asked: Asked,
+    asked: training_budget.Asked,
 ) -> tuple[str, ...]:
     """Return what the study assumes, the views first."""
     law = asked.law
@@ -245,7 +226,7 @@ def assumptions_of(
         "compared."
     )
     of_models = (
-        f"Models are Llama-like with a vocabulary of {VOCABULARY:,}; sequences have "
+        f"Models are Llama-like with a vocabulary of {training_budget.VOCABULARY:,}; sequences have "
         f"{base['workload']['sequence_length']:,} tokens; training is in {base['plan']['dtype']} on every device. "
         "Batches are those of arXiv 2401.02954, equation 1, as powers of two."
     )
@@ -263,10 +244,10 @@ def assumptions_of(
 
 
 BASE: Mapping[str, Any] = {
-    "devices": list(DEVICES),
-    "workload": {"task": "pretrain", "sequence_length": SEQUENCE_LENGTH},
-    "plan": PLAN,
-    "law": LAW,
+    "devices": list(training_budget.DEVICES),
+    "workload": {"task": "pretrain", "sequence_length": training_budget.SEQUENCE_LENGTH},
+    "plan": training_budget.PLAN,
+    "law": training_budget.LAW,
     "electricity": {"kg_per_kwh": GRID_KG_PER_KWH, "pue": PUE},
 }
 VARIED = ("model", "cluster", "workload.global_batch", "workload.total_tokens", "workload.task")
@@ -307,13 +288,13 @@ SHOWN = (
 
 def study(request: StudyRequest) -> StudyAnswer:
     """Return the best model of each budget on each device, and the years of models and accelerators."""
-    asked, base = read_asked(base_of(BASE, request, VARIED), quick=request.quick)
+    asked, base = training_budget.read_asked(base_of(BASE, request, VARIED), quick=request.quick)
     views, law = request.views("both"), asked.law
     rows: list[Row] = []
     points = list(product(views, asked.devices, asked.budgets))
     with suppress(Cancelled):  # what is there by then is the answer
         for view, device, budget in request.progress.over(points, "training"):
-            rented = rented_by(device, budget)
+            rented = training_budget.rented_by(device, budget)
             rows.append({**budget, **_trained(base, view, rented, asked, request.progress)})
     overtrained, over_years = list(_overtrained(rows, law)), list(_over_years())
     columns = columns_of(rows)
@@ -336,17 +317,27 @@ def study(request: StudyRequest) -> StudyAnswer:
     )
 
 
-def _trained(base: Mapping[str, Any], view: View, rented: Rented, asked: Asked, progress: Progress) -> Row:
+def _trained(
+    base: Mapping[str, Any],
+    view: View,
+    rented: training_budget.Rented,
+    asked: training_budget.Asked,
+    progress: Progress,
+) -> Row:
     """The best model that the devices train in their time; devices and time alone where none fits."""
     head: Row = {"view": view, "device": rented.device, "devices": rented.count, "run_time_s": rented.seconds}
-    found = best_trained(base, view, rented, asked.law, progress)
+    found = training_budget.best_trained(base, view, rented, asked.law, progress)
     if found is None:
         return head
     return head | _figures_of(found, rented.count, asked.law) | _footprint(found, rented, asked.electricity)
 
 
-def _figures_of(found: Trained, devices: int, law: ChinchillaLaw) -> Row:
-    profile, kaplan, of_2022 = found.profile, LAWS["kaplan-2020"], LAWS["chinchilla-2022"]
+def _figures_of(found: training_budget.Trained, devices: int, law: training_budget.ChinchillaLaw) -> Row:
+    profile, kaplan, of_2022 = (
+        found.profile,
+        training_budget.LAWS["kaplan-2020"],
+        training_budget.LAWS["chinchilla-2022"],
+    )
     plan = profile.scenario.plan
     by_kaplan = float(kaplan.best_parameters(found.flops))
     return {
@@ -359,8 +350,8 @@ def _figures_of(found: Trained, devices: int, law: ChinchillaLaw) -> Row:
         "loss": float(law.loss(found.parameters, found.tokens)),
         "loss_chinchilla_2022": float(of_2022.loss(found.parameters, found.tokens)),
         "kaplan_parameters": by_kaplan,
-        "kaplan_tokens": float(tokens_of(found.flops, by_kaplan)),
-        "loss_of_kaplan_model": float(law.loss(by_kaplan, tokens_of(found.flops, by_kaplan))),
+        "kaplan_tokens": float(training_budget.tokens_of(found.flops, by_kaplan)),
+        "loss_of_kaplan_model": float(law.loss(by_kaplan, training_budget.tokens_of(found.flops, by_kaplan))),
         "steps": found.steps,
         "global_batch": profile.scenario.workload.global_batch,
         "tensor_parallel": plan.tensor_parallel,
@@ -370,17 +361,17 @@ def _figures_of(found: Trained, devices: int, law: ChinchillaLaw) -> Row:
     }
 
 
-def _footprint(found: Trained, rented: Rented, electricity: Electricity) -> Row:
+def _footprint(found: training_budget.Trained, rented: training_budget.Rented, electricity: Electricity) -> Row:
     joules = float(found.profile.energy_per_step_j) * found.steps
     return {
         "energy_j": joules,
         "power_w": float(power_w(joules, rented.count, rented.seconds)),
         "carbon_kg": float(electricity.carbon_kg(joules)),
-        "cost_usd": float(rent_usd(rented.count, rented.seconds, usd_per_hour(rented.device))),
+        "cost_usd": float(rent_usd(rented.count, rented.seconds, training_budget.usd_per_hour(rented.device))),
     }
 
 
-def _overtrained(rows: Sequence[Row], law: ChinchillaLaw) -> Iterator[Row]:
+def _overtrained(rows: Sequence[Row], law: training_budget.ChinchillaLaw) -> Iterator[Row]:
     """Models that reach the loss of one budget's with other numbers of tokens per parameter, in the first view."""
     trained = [row for row in rows if "loss" in row and "budget_usd" in row]
     if not trained:
@@ -389,10 +380,10 @@ def _overtrained(rows: Sequence[Row], law: ChinchillaLaw) -> Iterator[Row]:
         trained, key=lambda row: (abs(log2(row["budget_usd"] / TYPICAL_USD)), row["device"] != TYPICAL_DEVICE)
     )
     best = float(law.best_parameters(reached["flops"]))
-    loss = float(law.loss(best, tokens_of(reached["flops"], best)))
-    flops = np.asarray(flops_to_match(law, loss, np.asarray(RATIOS, dtype=float)))
+    loss = float(law.loss(best, training_budget.tokens_of(reached["flops"], best)))
+    flops = np.asarray(training_budget.flops_to_match(law, loss, np.asarray(RATIOS, dtype=float)))
     for ratio, needed in zip(RATIOS, flops, strict=True):
-        parameters = float(np.sqrt(needed / FLOPS_PER_PARAMETER_AND_TOKEN / ratio))
+        parameters = float(np.sqrt(needed / training_budget.FLOPS_PER_PARAMETER_AND_TOKEN / ratio))
         saved = FLOPS_OF_INFERENCE * (best - parameters)
         yield {
             "device": reached["device"],
@@ -413,7 +404,7 @@ def _over_years() -> Iterator[Row]:
     from sightline.technology.launches import launches
 
     cards = [card for card in launches() if card.market == "datacenter" and card.fp16 is not None]
-    for one in known_trainings():
+    for one in training_budget.known_trainings():
         there = [card for card in cards if card.years <= one.years]
         peak, memory = (max(getattr(card, key) for card in there) for key in ("fp16", "memory_bytes"))
         yield {

@@ -11,25 +11,9 @@ from typing import Any
 import numpy as np
 
 from sightline.errors import InputError
+from sightline.exploration import node_times
 from sightline.exploration.base import StudyRequest, base_of, name_of, said_of
 from sightline.exploration.node_narrative import NODES, ends, reading, said_of_ends, speedups, summary
-from sightline.exploration.node_times import (
-    DIE_AREA_M2,
-    PER_NODE,
-    POWER_W,
-    SERVED_ON,
-    SHARES,
-    SITES,
-    TASKS,
-    Best,
-    Choices,
-    Fabric,
-    Plans,
-    Search,
-    devices,
-    generation,
-    trainings,
-)
 from sightline.exploration.study_answer import BOUND_BY, Column, Figure, StudyAnswer, View, by_level, memories
 from sightline.profile import LEVELS
 from sightline.quantities import show
@@ -57,22 +41,22 @@ VARIED = (
 MEMORIES = ("hbm2", "hbm2e", "hbm3", "hbm4")
 GENERATIONS = ((3, "hdr"), (4, "ndr"), (5, "xdr"), (6, "gdr"))
 """Of NVLink, and of InfiniBand in its time."""
-FABRICS = tuple(Fabric(link=f"nvlink{nvlink}", network=f"infiniband-{rate}") for nvlink, rate in GENERATIONS)
+FABRICS = tuple(node_times.Fabric(link=f"nvlink{nvlink}", network=f"infiniband-{rate}") for nvlink, rate in GENERATIONS)
 LINKS = {
     fabric.name: f"NVLink {nvlink} + InfiniBand {rate.upper()}"
     for fabric, (nvlink, rate) in zip(FABRICS, GENERATIONS, strict=True)
 }
 """Links as readers know them."""
-SEARCH = Search(
-    choices=Choices(
+SEARCH = node_times.Search(
+    choices=node_times.Choices(
         nodes=NODES, memories=MEMORIES, l2_shares=(0.03, 0.08, 0.15, 0.25, 0.4, 0.6), stacks=(1, 2, 3, 4, 5)
     )
 )
-QUICK_SEARCH = Search(
-    choices=Choices(
+QUICK_SEARCH = node_times.Search(
+    choices=node_times.Choices(
         nodes=("12nm", "7nm", "3nm", "1nm"), memories=("hbm2", "hbm4"), l2_shares=(0.03, 0.15, 0.4), stacks=(1, 3, 5)
     ),
-    plans=Plans(tensor_parallel=(4, 8), pipeline_parallel=(2, 4, 8, 16), micro_batch=(1, 2)),
+    plans=node_times.Plans(tensor_parallel=(4, 8), pipeline_parallel=(2, 4, 8, 16), micro_batch=(1, 2)),
 )
 ABOUT: Mapping[str, Column] = {
     **by_level("{}_share", "share"),
@@ -102,12 +86,12 @@ def study(request: StudyRequest) -> StudyAnswer:
     parts: list[dict[str, Any]] = []
     for scaling in SCALINGS:
         for fabric in fabrics:
-            found = devices(choices, scaling, fabric)
+            found = node_times.devices(choices, scaling, fabric)
             for view in views:
                 request.progress.check()
                 bests = {
-                    **trainings(base, view, fabric, found, search),
-                    **generation(served, view, fabric, found, search),
+                    **node_times.trainings(base, view, fabric, found, search),
+                    **node_times.generation(served, view, fabric, found, search),
                 }
                 parts += _parts(bests, view, scaling, fabric, choices)
     columns = {name: np.concatenate([np.asarray(part[name]) for part in parts]).tolist() for name in parts[0]}
@@ -155,8 +139,10 @@ def _bases(request: StudyRequest) -> tuple[dict[str, Any], dict[str, Any]]:
     trains = {key: value for key, value in stated.items() if key not in OF_GENERATION}
     base = base_of(BASE, replace(request, overrides=trains), VARIED)
     count = base["cluster"].get("devices")
-    if type(count) is not int or count < PER_NODE or count % PER_NODE:
-        raise InputError(f"cluster.devices of technology-nodes is {show(count)}; allowed: a multiple of {PER_NODE}")
+    if type(count) is not int or count < node_times.PER_NODE or count % node_times.PER_NODE:
+        raise InputError(
+            f"cluster.devices of technology-nodes is {show(count)}; allowed: a multiple of {node_times.PER_NODE}"
+        )
     return base, base_of(GENERATION, replace(request, overrides=generates), ("workload.task",))
 
 
@@ -165,7 +151,10 @@ def _assumptions(base: Mapping[str, Any], served: Mapping[str, Any]) -> tuple[st
     return (
         said_of("ideal", "training collectives are overlapped where possible"),
         said_of("calibrated", "calibrated shares from H100, with Megatron and vLLM"),
-        (f"Every device has the {DIE_AREA_M2 * 1e6:.0f} mm2 and {POWER_W:.0f} W of A100, including memory and links."),
+        (
+            f"Every device has the {node_times.DIE_AREA_M2 * 1e6:.0f} mm2 and {node_times.POWER_W:.0f} W of A100, "
+            "including memory and links."
+        ),
         (
             f"The clock is the highest that the node allows, V100's {law().fastest_hz / 1e9:.2f} GHz times the node's "
             "speed over that of 7 nm where it is faster (under `vendor` as foundries claim, under `ideal` never), or "
@@ -173,12 +162,12 @@ def _assumptions(base: Mapping[str, Any], served: Mapping[str, Any]) -> tuple[st
         ),
         (
             f"At every point are searched: the share of L2, stacks of memory from 1 to the most that edge, power and "
-            f"package allow, {SITES} as next to A100's die, and the plan; arithmetic is in bf16. One plan has the "
-            "degrees and micro-batch that are best with the oldest node and memory."
+            f"package allow, {node_times.SITES} as next to A100's die, and the plan; arithmetic is in bf16. "
+            "One plan has the degrees and micro-batch that are best with the oldest node and memory."
         ),
         (
             f"{base['cluster']['devices']:,} devices train {name_of(base['model'])}, {work['global_batch']:,} "
-            f"sequences of {work['sequence_length']:,} tokens in a step; {SERVED_ON} generate with "
+            f"sequences of {work['sequence_length']:,} tokens in a step; {node_times.SERVED_ON} generate with "
             f"{name_of(served['model'])}, {prompts['batch']:,} prompts of {prompts['prompt_tokens']:,} tokens at once."
         ),
         "Nodes of eight devices: NVLink 3 with InfiniBand HDR, 4 with NDR, 5 with XDR, 6 with GDR, a port per device.",
@@ -191,16 +180,20 @@ def _assumptions(base: Mapping[str, Any], served: Mapping[str, Any]) -> tuple[st
 
 
 def _parts(
-    bests: Mapping[str, Best], view: View, scaling: Scaling, fabric: Fabric, choices: Choices
+    bests: Mapping[str, node_times.Best],
+    view: View,
+    scaling: Scaling,
+    fabric: node_times.Fabric,
+    choices: node_times.Choices,
 ) -> Iterator[dict[str, Any]]:
     """The rows of one view, scaling and network as columns: a task, memory and node each."""
     shape = (len(choices.nodes), len(choices.memories))
     node, memory = np.meshgrid(np.array(choices.nodes), np.array(choices.memories), indexing="ij")
-    for task in TASKS:
+    for task in node_times.TASKS:
         best = bests[task]
         fits = np.isfinite(best.time_s)
-        shares = {name: np.where(fits, best.figures[name], np.nan) for name in SHARES}
-        largest = np.stack([best.figures[name] for name in SHARES]).argmax(axis=0)
+        shares = {name: np.where(fits, best.figures[name], np.nan) for name in node_times.SHARES}
+        largest = np.stack([best.figures[name] for name in node_times.SHARES]).argmax(axis=0)
         columns = {
             "task": np.full(shape, task),
             "view": np.full(shape, view),
@@ -216,11 +209,13 @@ def _parts(
         yield {name: values.T.ravel() for name, values in columns.items()}
 
 
-def _figures(views: Sequence[View], fabrics: Sequence[Fabric], choices: Choices) -> Iterator[Figure]:
+def _figures(
+    views: Sequence[View], fabrics: Sequence[node_times.Fabric], choices: node_times.Choices
+) -> Iterator[Figure]:
     """Lines of speed over the nodes, and shares of what binds with the oldest links."""
     view, ends = views[0], (fabrics[0].name, fabrics[-1].name)
     of = {"view": view, "scaling": "vendor"}
-    for task in TASKS:
+    for task in node_times.TASKS:
         yield Figure(
             kind="lines",
             title=f"Speed of {task} by logic node with the oldest and the newest links, {view} view",
@@ -236,7 +231,7 @@ def _figures(views: Sequence[View], fabrics: Sequence[Fabric], choices: Choices)
             kind="stacks",
             title=f"Bottleneck with {ABOUT['memory'].values[memory]} and {LINKS[ends[0]]}, {view} view",
             x="node",
-            y=SHARES,
+            y=node_times.SHARES,
             panel="task",
             names={"y": "share of time"},
             where={**of, "memory": memory, "network": ends[0]},

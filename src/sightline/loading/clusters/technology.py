@@ -9,7 +9,7 @@ from dataclasses import replace
 from math import log
 from typing import Any, NamedTuple
 
-from sightline import catalog
+from sightline import catalog, quantities
 from sightline.errors import InputError, nearest
 from sightline.loading.checks import Complaints, check, dotted, each
 from sightline.loading.clusters.hardware import (
@@ -20,18 +20,6 @@ from sightline.loading.clusters.hardware import (
     merged,
     read_part,
     stated_over,
-)
-from sightline.quantities import (
-    BITS_PER_SECOND,
-    BYTES,
-    BYTES_PER_SECOND,
-    HERTZ,
-    SQUARE_METRES,
-    VOLTS,
-    WATTS,
-    Number,
-    show,
-    smaller,
 )
 from sightline.technology.budget import FORMATS, PARTS, Budget, Split
 from sightline.technology.law import RealDie, fastest_clock, real_die, with_area
@@ -49,7 +37,7 @@ def _named(kind: str) -> Kind:
         name = catalog.name_of(kind, value) if isinstance(value, str) else ""
         if name not in known:
             near = nearest_nodes(value) if kind == "nodes" else nearest(value, known)
-            raise InputError(f"is {show(value)}; allowed: {', '.join(known)}{near}")
+            raise InputError(f"is {quantities.show(value)}; allowed: {', '.join(known)}{near}")
         return name
 
     return check_name
@@ -60,14 +48,14 @@ def _share(value: Any) -> float:
     if value == 1 and not isinstance(value, bool):
         return 1.0
     if not is_fraction(value):
-        raise InputError(f"is {show(value)}; allowed: a number from 0 to 1")
+        raise InputError(f"is {quantities.show(value)}; allowed: a number from 0 to 1")
     return float(value)
 
 
 def _some(value: Any) -> float:
     """A share that is more than nothing."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1:
-        raise InputError(f"is {show(value)}; allowed: a number above 0 and up to 1")
+        raise InputError(f"is {quantities.show(value)}; allowed: a number above 0 and up to 1")
     return _share(value)
 
 
@@ -76,7 +64,9 @@ def _shares(*parts: str) -> Kind:
 
     def check_shares(value: Any) -> dict[str, float]:
         if not isinstance(value, Mapping) or not value or not set(value) <= set(parts):
-            raise InputError(f"is {show(value)}; allowed: a mapping from {', '.join(parts)} to shares that sum to 1")
+            raise InputError(
+                f"is {quantities.show(value)}; allowed: a mapping from {', '.join(parts)} to shares that sum to 1"
+            )
         shares = {}
         for part, share in value.items():
             try:
@@ -84,7 +74,9 @@ def _shares(*parts: str) -> Kind:
             except InputError as error:
                 raise InputError(f"has {part}, which {error}") from None
         if (total := sum(shares.values())) > 1 + ROUNDING:
-            raise InputError(f"is {show(value)}, whose shares sum to {total:g}; allowed: shares that sum to at most 1")
+            raise InputError(
+                f"is {quantities.show(value)}, whose shares sum to {total:g}; allowed: shares that sum to at most 1"
+            )
         return shares
 
     return check_shares
@@ -99,21 +91,21 @@ def _formats(value: Any) -> dict[str, float]:
 KEYS: Keys = {
     "node": _named("nodes"),
     "scaling": choice(*SCALINGS),
-    "die_area": quantity(SQUARE_METRES),
+    "die_area": quantity(quantities.SQUARE_METRES),
     "dies": whole(1, 64),
-    "power": quantity(WATTS),
+    "power": quantity(quantities.WATTS),
     "memory": _named("memories"),
     "stacks": whole(1, 1024),
-    "pin_rate": quantity(BITS_PER_SECOND),
-    "memory_capacity": quantity(BYTES),
+    "pin_rate": quantity(quantities.BITS_PER_SECOND),
+    "memory_capacity": quantity(quantities.BYTES),
     **each(_named("links"), "link die_link"),
-    "link_bandwidth": quantity(BYTES_PER_SECOND, zero=True),
+    "link_bandwidth": quantity(quantities.BYTES_PER_SECOND, zero=True),
     "split": _shares(*PARTS),
     "edge_split": _shares("memory", "network"),
     "power_split": _shares(*PARTS),
     "enabled": _some,
-    "frequency": quantity(HERTZ),
-    "voltage": quantity(VOLTS),
+    "frequency": quantity(quantities.HERTZ),
+    "voltage": quantity(quantities.VOLTS),
     "formats": _formats,
     "name": text,
 }
@@ -213,9 +205,9 @@ def budget_of(values: Values, die: RealDie, below: Values) -> Budget:
     return with_area(budget, **values["split"]) if "split" in values else budget
 
 
-def usual_clock(budget: Budget, die: RealDie) -> Number:
+def usual_clock(budget: Budget, die: RealDie) -> quantities.Number:
     """Return the clock where none is stated: the real die's where the node allows it at the budget's voltage."""
-    return smaller(die.frequency_hz, fastest_clock(budget))
+    return quantities.smaller(die.frequency_hz, fastest_clock(budget))
 
 
 def _memory_of(values: Values, die: RealDie, below: Values) -> tuple[float | None, float | None]:
