@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sightline.exploration.knees import elasticities, knee_of, with_numbers
+from sightline.exploration.knees import STARTS, elasticities, knee_of, with_numbers
 from sightline.loading import generation_from_mapping
 
 BANDWIDTH = np.geomspace(0.5e12, 20e12, 60)
@@ -26,7 +26,7 @@ def test_elasticities_are_shares_of_the_speed(scenario):
     assert sum(found.values()) == pytest.approx(np.ones_like(BANDWIDTH))
     # Without latencies only rates are left, away from where one level gives way to another.
     away = np.abs(np.log(BANDWIDTH / scenario.cluster.device.l2_bandwidth)) > 0.05
-    assert found["kernel starts"][away] == pytest.approx(0.0, abs=0.02)
+    assert found[STARTS][away] == pytest.approx(0.0, abs=0.02)
 
 
 def test_knee_moves_with_l2(scenario):

@@ -5,9 +5,10 @@ from types import SimpleNamespace
 import pytest
 from generation_scenarios import generation
 
-from sightline.answers import comparison, several, summary
+from sightline.answers import several, summary
 from sightline.explanation.reading import side_of_result
 from sightline.profile import SERVING, Profile
+from sightline.profile.metrics import metric_of
 from sightline.profile.results import answer_to_dict, figure_of
 
 ASKED = generation()
@@ -78,5 +79,5 @@ def test_stored_results_are_compared_by_their_parts(scenario):
     side = side_of_result(answer_to_dict(served()) | {"source": "measured"}, "a run", scenario=scenario)
     assert side.kind is SERVING
     assert side.figures["ttft_s.mean"] == 0.5
-    assert comparison.heading("ttft_s.mean") == "mean TTFT"
+    assert metric_of("ttft_s.mean").label == "mean TTFT"
     assert not side.is_bare

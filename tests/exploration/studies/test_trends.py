@@ -44,7 +44,7 @@ def test_figures_have_a_point_for_each_card_and_a_line(answer):
 
 
 def test_the_reading_gives_doubling_times_beside_published_ones(answer):
-    assert "double every" in answer.reading[0]
+    assert "every 3.59 years" in answer.reading[0]
     assert "Epoch AI found 2.46 years" in answer.reading[0]
 
 
