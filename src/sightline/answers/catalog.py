@@ -291,7 +291,7 @@ def entry_outline(kind: str, name: str, fields: Mapping[str, Any], links: Sequen
         about=[about(fields)],
         parts=[
             Links(links=links),
-            Rows(title="Read as", headings=("", ""), rows=meaning_of(kind, name), numbers=False),
+            Rows(title="Derived", headings=("", ""), rows=meaning_of(kind, name), numbers=False),
             *([_offers(fields)] if is_price else []),
             Rows(
                 title="Figures",

@@ -27,7 +27,7 @@ TIGHT = "?"
 _LIMITS = {limit.rejects: limit.exceeded for limit in LIMITS.values()}
 """Limits that reject plans, in words; rules have theirs in their first sentence."""
 _LEFT_OUT = {
-    "micro_batch": "a single micro-batch exceeds the memory",
+    "micro_batch": "one micro-batch alone does not fit",
     "slower": "their minimum time exceeds the best plan found",
 }
 """Why valid plans are not evaluated, in words; neither limits nor rules."""
@@ -207,7 +207,7 @@ def left_out(answer: PlanAnswer) -> list[str]:
     """Return how many valid plans were not evaluated, a sentence for each reason."""
     limited = {"deadline", "budget"} & answer.rejected.keys()
     return [
-        f"{count:,} not evaluated: {said}{' or a limit' if limited and name == 'slower' else ''}"
+        f"{count:,} skipped: {said}{' or a limit' if limited and name == 'slower' else ''}"
         for name, said in _LEFT_OUT.items()
         if (count := answer.rejected.get(name, 0))
     ]

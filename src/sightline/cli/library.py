@@ -25,7 +25,7 @@ def catalog(
     delete: Annotated[bool, described("Delete the anchor NAME.")] = False,
     store: RunStore = None,
 ) -> None:
-    """List models, devices, prices, technologies, frameworks, calibrations and published results, with sources.
+    """List models, devices, prices, nodes, memories, links, frameworks, calibrations and published results.
 
     `sightline catalog anchors` lists the anchors saved with --save-anchor and their corrections.
 

@@ -344,15 +344,15 @@ def _next(answer: "PlanAnswer", options: PlanOptions, launched: Launched) -> Com
         return []
     from sightline.answers.plan_sentences import can_be_set, most_surely, settings
     from sightline.launching.launch import starting
-    from sightline.loading.sources import as_options
+    from sightline.loading.sources import with_settings
 
     found: list[tuple[str, str]] = []
     best = next((one for one in answer.plans if one.launchable and can_be_set(answer, one)), None)
     if launched.launch is not None:
         found.append((f"run {launched.named}", starting(launched.launch, options.launch or "")))
     if best is not None and best.profile.task.name == "serving":
-        stated = as_options(_load_of(best.profile, options))
-        alone = " ".join([options.as_asked("simulate"), *stated, *settings(answer, best), "--capacity"])
+        load = with_settings(options.as_asked("simulate"), _load_of(best.profile, options))
+        alone = " ".join([load, *settings(answer, best), "--capacity"])
         found.append((f"see the latency of plan {best.rank} at every request rate", alone))
     elif best is not None:
         alone = " ".join([options.as_asked("predict"), *settings(answer, best)])

@@ -305,7 +305,7 @@ def _with_memory_and_links(of: Mapping[str, Any], networks: Sequence[str], memor
     return (
         f"After {TURN} it gains {percent(late[networks[0]][memory])} with {memory} alone, "
         f"{percent(late[network][memories[0]])} with {network} alone, and {percent(late[network][memory])} with both: "
-        f"together they bring back {_share(restored)} of the {percent(early[network][memory])} that a node gains to "
+        f"together they restore {_share(restored)} of the {percent(early[network][memory])} that a node gains before "
         f"{TURN} with both, {_half(restored)}."
     )
 
@@ -374,8 +374,8 @@ def _binding(
             )
             most = told["largest_network_share"][view][task]
             yield (
-                f"{task.capitalize()}, {view} view, vendor scaling: with {memories[0]} and {old} most is bound by "
-                f"{runs}; at {nodes[-1]} {first}. With {memories[-1]} it is {second}. The network binds at most "
+                f"{task.capitalize()}, {view} view, vendor scaling: with {memories[0]} and {old} the main bottleneck "
+                f"is {runs}; at {nodes[-1]} {first}. With {memories[-1]} it is {second}. The network binds at most "
                 f"{percent(most['share'])}, at {most['node']} with {most['memory']} and {most['network']}."
             )
     for view, by_scaling in told["sequence"].items():
@@ -390,7 +390,7 @@ def _in_order(view: str, by_task: Mapping[str, Any], nodes: Sequence[str], memor
     return (
         f"The published order compute, memory (DRAM or L2), network of training {found}, in the {view} view from "
         f"{nodes[0]} to {nodes[-1]} with {memories[0]}, and then with {memories[-1]}. Where the plan is searched "
-        f"again, most is bound by {', then '.join(searched)} with {network}."
+        f"again, the main bottleneck is {', then '.join(searched)} with {network}."
     )
 
 

@@ -39,7 +39,7 @@ class Limit(NamedTuple):
 
 
 LIMITS: Final[Mapping[str, Limit]] = {
-    "max_memory": Limit("memory_bytes.total", "memory", BYTES, "memory", "exceed the memory", 1e9, "70 GB"),
+    "max_memory": Limit("memory_bytes.total", "memory", BYTES, "memory", "exceed device memory", 1e9, "70 GB"),
     "deadline": Limit(
         "calendar_time_s", "deadline", SECONDS, "calendar time", "exceed the deadline", 60.0, "30d' or '72h"
     ),

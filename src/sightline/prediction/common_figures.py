@@ -33,11 +33,11 @@ def not_calibrated(rows: int, sources: int, kind: str, of: str, known: str = "")
     """
     if rows >= FEWEST_ROWS and sources >= FEWEST_SOURCES:
         return ""
-    lacking = f"{kind}s of two sources" if sources < FEWEST_SOURCES else f"{FEWEST_ROWS} {kind}s"
-    own = f"`calibrated` requires {lacking}, or an anchor"
     if not rows:
-        return f"no published {kind} of {of}{f' ({known})' if known else ''}; {own}"
-    return f"{rows} {kind}{'s' * (rows > 1)} of {of} from {sources} source{'s' * (sources > 1)}; {own}"
+        return f"no published measurement of {of}{f' ({known})' if known else ''}; add your own with --anchor"
+    needed = "two sources" if sources < FEWEST_SOURCES else f"{FEWEST_ROWS} {kind}s"
+    measured = f"{rows} {kind}{'s' * (rows > 1)} of {of} from {sources} source{'s' * (sources > 1)}"
+    return f"only {measured}, `calibrated` requires {needed}; add your own with --anchor"
 
 
 def within(evidence: Evidence, *, measured: bool) -> Evidence:

@@ -27,7 +27,6 @@ CopyDirection = Literal["device-to-device", "host-to-device", "device-to-host"]
 COPY_DIRECTIONS: tuple[CopyDirection, ...] = get_args(CopyDirection)
 """Between which memories a copy goes; device-to-device stays in one device's."""
 HostMemory = Literal["pinned", "pageable"]
-HOST_MEMORIES: tuple[HostMemory, ...] = get_args(HostMemory)
 GroupedLayout = Literal["masked", "contiguous"]
 
 FORMATS: tuple[str, ...] = ("16-bit", *dict.fromkeys(WEIGHT_FORMATS.values()))

@@ -297,7 +297,7 @@ def _unfit(server: Server, scenario: ServingScenario, requests: int) -> Profile:
     where = f"of {fullest.plan.name} " if fullest.plan.name else ""
     sentence = (
         f"needs {needed:.1f} GiB {where}without KV cache, has {usable:.1f} GiB, so no request can be served; use "
-        "more devices (plan.tensor_parallel) or fewer bits (plan.quantization)"
+        "more devices (plan.tensor_parallel) or quantize the weights (plan.quantization)"
     )
     return Profile(
         **_about(server, scenario),

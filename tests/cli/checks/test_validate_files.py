@@ -52,7 +52,7 @@ def suites_of(out):
 
 
 def test_rows_are_errors_by_source_and_quantity(in_process, table):
-    code, out, err = in_process("validate", table(GOOD, MS, RATE.replace(", a page", "")), "--json")
+    code, out, err = in_process("validate", table(GOOD, MS, RATE.replace(", a page", "")), "--json", "--cases")
     assert (code, err) == (0, "")
     suites = suites_of(out)
     assert set(suites) == {("our/cluster", "step_time_s"), ("another team", "tokens_per_s")}
@@ -60,7 +60,8 @@ def test_rows_are_errors_by_source_and_quantity(in_process, table):
     assert (ours["cases"], ours["unanswered"], ours["reasons"]) == (2, 0, {})
     assert 0 <= ours["coverage"] <= 1
     assert ours["half_width"] > 0
-    assert -1 < ours["bias"] < 1
+    errors = [answer["predicted"] / answer["measured"] - 1 for answer in ours["answers"]]
+    assert ours["bias"] == pytest.approx(sum(errors) / 2)
 
 
 def test_units_of_measurements_are_read(in_process, table):

@@ -189,7 +189,7 @@ def test_a_break_even_says_from_where_on_nothing_pays_and_what_holds_at_the_pric
     (sentence,) = [one for one in answer.reading if "pays off below" in one]
     nothing = [step["from"] for step in answer.summary["break_even"] if step["gain"] < 1.001]
     assert sentence.startswith("Ideal view, batch 4: ")
-    assert f"beyond {min(nothing) / 1e12:g} TB/s at no price" in sentence
+    assert f"beyond {min(nothing) / 1e12:g} TB/s not at any extra cost" in sentence
     rows = [row for row in answer.rows if row["workload.batch"] == 4]
     least = min(rows, key=lambda row: row["cost_usd_per_million_tokens"])
     assert f"work is cheapest at {least[BANDWIDTH] / 1e12:g} TB/s" in sentence

@@ -130,7 +130,7 @@ def test_a_search_that_finds_plans_has_no_nearest_and_says_what_it_rests_on():
     assert not answer.nearest
     assert answer.neighbours
     assert answer.hardware
-    assert "of wall-clock time" in answer.assumptions["progress"]
+    assert "of wall-clock time" in answer.assumptions["availability"]
     assert all(one.loss is None or one.loss > -0.02 for one in answer.neighbours)
 
 

@@ -102,7 +102,7 @@ def test_an_engine_is_not_calibrated_on_a_device_that_it_was_never_measured_on()
     """The terminal prints what is missing, in one sentence."""
     plan = {"framework": "tensorrt-llm", "framework_version": "0.8"}
     found = predict_generation(generation(cluster="1x mi300x", plan=plan))
-    assert found.missing["framework"].startswith("no published run of tensorrt-llm 0.8 on mi300x")
+    assert found.missing["framework"].startswith("no published measurement of tensorrt-llm 0.8 on mi300x")
     assert found.evidence["framework"] == "extrapolated"
     known = predict_generation(generation(cluster="1x h100-sxm-80gb", plan=plan))
     assert (known.missing, known.evidence["framework"]) == ({}, "calibrated")

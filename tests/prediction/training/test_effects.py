@@ -159,7 +159,7 @@ def test_constants_are_calibrated_by_enough_steps_of_two_sources_only() -> None:
         for family, known in covered["on"].items():
             assert known["sites"] >= 1, (lineage, family)
     few = training(cluster="1x mi300x", plan={"framework": "megatron", "micro_batch": 1})
-    assert lacking_measurements(few).startswith("no published step of megatron 0.18 on mi300x")
+    assert lacking_measurements(few).startswith("no published measurement of megatron 0.18 on mi300x")
     assert predict(few).evidence["framework"] == "extrapolated"
     covered = shipped_coverage()["megatron-core"]["on"]["h100-sxm"]
     assert covered["rows"] >= FEWEST_ROWS
@@ -169,7 +169,7 @@ def test_constants_are_calibrated_by_enough_steps_of_two_sources_only() -> None:
 def test_what_is_missing_names_the_lines_that_were_measured():
     asked = training(cluster="1x a100-sxm-80gb", plan={"framework": "megatron", "micro_batch": 1})
     said = lacking_measurements(asked)
-    assert said.startswith("no published step of megatron 0.18 on a100-sxm-80gb (")
+    assert said.startswith("no published measurement of megatron 0.18 on a100-sxm-80gb (")
     assert "2019, 2022)" in said
 
 

@@ -353,7 +353,7 @@ def sentences(found: Found, steps: Sequence[BreakEven]) -> Iterator[str]:
         yield f"{of_view(view)}{where}: {said(several, units[key])}{verdicts.get((view, key), '')}."
     for view, names in nothing.items():
         listed = ", ".join(names)
-        yield f"{of_view(view)}: no step along {listed} pays off at any price (each gains less than {_LEAST})."
+        yield f"{of_view(view)}: no step along {listed} pays off at any price (each gain is below {_LEAST})."
 
 
 def _of_numbers(steps: Sequence[BreakEven], unit: str) -> str:
@@ -364,7 +364,7 @@ def _of_numbers(steps: Sequence[BreakEven], unit: str) -> str:
     ends = [f"from {_value(step.low, unit)} to {_value(step.high, unit)}" for step in said]
     listed = ", ".join(f"{_worth(step, unit)} {between}" for step, between in zip(said, ends, strict=True))
     end = steps[paying[-1]]
-    nothing = f"; beyond {_value(end.high, unit)} at no price (it gains less than {_LEAST})"
+    nothing = f"; beyond {_value(end.high, unit)} not at any extra cost (the gain is below {_LEAST})"
     beyond = "" if end is steps[-1] else nothing
     per = f" in USD/hour per {PER[unit][1]}" if end.usd_per_hour is not None else ""
     return f"{name} pays off below this extra cost{per}: {listed}{beyond}"
@@ -384,7 +384,7 @@ def _of_names(steps: Sequence[BreakEven], _: str) -> str:
 
     def worth(step: BreakEven) -> str:
         if step.gain - 1.0 < _NOTHING:
-            return f"{step.high} at no price"
+            return f"{step.high} not at any extra cost"
         return f"{step.high} {_more(step)}"
 
     listed = ", ".join(map(worth, steps))

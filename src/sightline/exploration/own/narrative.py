@@ -198,8 +198,8 @@ def said_of_caps(found: findings.Found) -> Iterator[str]:
     possible = int(np.count_nonzero(np.broadcast_to(devices.possible, shape)))
     falls = f", and the clock falls to {percent(there(share))}" if there(share) <= LEAST_FALL else ""
     yield (
-        f"The power cap slows down {count:,} of {counted(possible, 'device')}, most for "
-        f"memory{f' with {where}' if where else ''}: {powers}{falls}."
+        f"The power cap slows down {count:,} of {counted(possible, 'device')}"
+        f"{f', most with {where}' if where else ''}: {powers}{falls}."
     )
 
 
@@ -305,8 +305,8 @@ def _said_of_shares(found: findings.Found) -> Iterator[str]:
     that_fit = " that fit" if _counts(found)["do_not_fit"] else ""
     for view, shares in _shares(found).items():
         ordered = sorted(shares.items(), key=lambda item: -item[1])
-        listed = ", ".join(f"{LEVEL_NAMES[level]} limits {percent(share)}" for level, share in ordered)
-        yield f"{findings.of_view(view)}: {listed} of the points{that_fit}."
+        listed = ", ".join(f"{LEVEL_NAMES[level]} at {percent(share)}" for level, share in ordered)
+        yield f"{findings.of_view(view)}: the bottleneck is {listed} of the points{that_fit}."
 
 
 _UNCHANGED = 0.005

@@ -296,7 +296,7 @@ def _beyond(curve: Curve) -> str:
             f"; with a fast enough L2, memory is the bottleneck up to {curve.bandwidth[-1] / 1e12:.0f} TB/s and beyond"
         )
     following = curve.next_knee
-    return f"; with a fast enough L2, {WORDS[following.after]} do from {following.position / 1e12:.1f} TB/s"
+    return f"; with a fast enough L2, {WORDS[following.after]} matter more from {following.position / 1e12:.1f} TB/s on"
 
 
 def _figures(curves: Sequence[Curve]) -> tuple[Figure, ...]:

@@ -14,6 +14,7 @@ from sightline.planning.training.training_search import Request
 from sightline.planning.training.validity import POSSIBLE
 from sightline.prediction.changes import candidate_changes, changed, does_not_fit, more_memory_because, slower_because
 from sightline.profile import Profile
+from sightline.quantities import percent
 from sightline.scenario import Scenario
 from sightline.scenario.rules import broken_by
 from sightline.scenario.rules.rulebook import Rule
@@ -235,11 +236,11 @@ def _assumed(spaces: Sequence[Space[Scenario]], availability: float | None) -> d
     if all(space.scenario.workload.total_tokens is None for space in spaces):
         return {}
     if availability is not None:
-        return {"progress": f"{availability:.3g} of wall-clock time, from --availability"}
+        return {"availability": f"{percent(availability)} of wall-clock time, from --availability"}
     counts = sorted({cluster.devices for space in spaces for cluster in space.sizes})
     shares = [float(usual_availability(count)) for count in (counts[0], counts[-1])]
-    said = " to ".join(dict.fromkeys("over 0.999" if share > 0.9995 else f"{share:.3f}" for share in shares))
+    said = " to ".join(dict.fromkeys("over 99.9 %" if share > 0.9995 else percent(share) for share in shares))
     return {
-        "progress": f"{said} of wall-clock time; the rest is checkpoints and failures, as reported for Llama 3 405B "
-        "and scaled with the device count"
+        "availability": f"{said} of wall-clock time; checkpoints and failures take the rest, as for Llama 3 405B "
+        "and scaled to this cluster"
     }

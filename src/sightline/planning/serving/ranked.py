@@ -89,7 +89,7 @@ def _why_not(better: Trial, found: Simulated) -> str:
     """Why a plan that serves more is not the best one."""
     if better in found.trials:
         return "tied with the best plan within the uncertainty, but less simple"
-    return "not simulated, because its estimate under a steady load is lower; raise --top to simulate it"
+    return "ranked too low by the first estimate to be listed; raise --top to include it"
 
 
 def alternatives(best: Placed, found: Simulated, spaces: Sequence[ServingSpace]) -> list[Neighbour]:
@@ -285,19 +285,17 @@ def _assumptions(found: Simulated, spaces: Sequence[ServingSpace]) -> dict[str, 
         f"{metric_of(key).label} {format_quantity(limit, SECONDS)}" for key, limit in limits_of(slo).items()
     )
     at = "the load" if has_times(scenario) else "the capacity"
-    thinks = f" pauses for {format_quantity(found.think_s, SECONDS)} and" if found.think_s else ""
+    thinks = f" + {format_quantity(found.think_s, SECONDS)} think time" if found.think_s else ""
     devices = {space.scenario.cluster.device.name: space.scenario.cluster.device for space in spaces}
-    of_all = "those with the highest rate under a steady load of average requests"
-    fewest = "with the replicas the load needs, " if found.stated else ""
+    fewest = ", with the replicas the load needs" if found.stated else ""
     formats = any(space.values.get("quantization", ()) is None for space in spaces)
     return {
-        "search": f"{len(found.trials)} of {len(found.swept.finalists)} layouts simulated, {fewest}{of_all}",
+        "search": f"simulated the {len(found.trials)} most promising of {len(found.swept.finalists)} layouts{fewest}",
         **({"quantization": UNKNOWN_QUALITY} if formats else {}),
         "capacity": f"the highest request rate at which {slo.percentile:g} % of the requests meet {limits}; goodput is "
         "that rate per device",
         "times": f"percentiles of {' and '.join(metric_of(key).label for key in LATENCIES)} are at {at}",
-        "users": f"a user waits for the answer,{thinks} sends the next request; users are the capacity times the "
-        "seconds between two requests of a user",
+        "users": f"capacity x (latency{thinks}): each user sends the next request after the answer",
         "cost": f"cost per million output tokens at {'the load' if found.stated else 'the capacity'}",
     } | price_assumptions(devices)
 

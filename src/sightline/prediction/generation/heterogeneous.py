@@ -20,7 +20,7 @@ from sightline.scenario import Cluster, GenerationScenario, ServingScenario
 Predict = Callable[[GenerationScenario], Profile]
 """The answer of a scenario of equal devices, or of one whose prefill runs elsewhere."""
 Q = TypeVar("Q", GenerationScenario, ServingScenario)
-NEVER_MEASURED = "no published run on heterogeneous devices; `calibrated` requires one, or an anchor"
+NEVER_MEASURED = "no published measurement of heterogeneous devices; add your own with --anchor"
 MOST_SHARES = 512
 """Shares of the batch that one group is priced with."""
 

@@ -194,7 +194,7 @@ Remarks = Callable[[Scenario, Sequence[StageMemory]], Sequence[str]]
 """Sentences about a scenario of equal devices and the memory of its stages."""
 Interval = Mapping[str, tuple[float, float | None]]
 
-NEVER_MEASURED = "no published step on heterogeneous devices; `calibrated` requires one, or an anchor"
+NEVER_MEASURED = "no published measurement of heterogeneous devices; add your own with --anchor"
 
 
 def unlike_profile(

@@ -155,7 +155,7 @@ def _outside(scenario: Scenario, called: str) -> str:
     lacking = [OUTSIDE[kind] for kind, far in beyond(scenario).items() if far > 0]
     if not lacking:
         return ""
-    return f"no published step of {called} has {' or '.join(lacking)}; `calibrated` requires one, or an anchor"
+    return f"no published measurement of {called} has {' or '.join(lacking)}; add your own with --anchor"
 
 
 def _of_other_lines(name: str, lineage: str, family: str) -> str:

@@ -164,7 +164,7 @@ def context_heads(heads: int, tensor_parallel: Count, context_parallel: Count, c
 
 
 def context_kernel(attention: str, context_parallel: Count, context_exchange: str) -> Checks:
-    """Partial results of a split sequence are joined by the sums that fused kernels return."""
+    """Context parallelism needs a fused attention kernel, whose sums join the partial results of a split sequence."""
     yield Check(
         (context_parallel == 1) | (attention != "eager") | (context_exchange == "all-to-all"),
         "plan.attention is eager with plan.context_parallel {context_parallel}; allowed: flash, or "

@@ -61,7 +61,7 @@ def low_precision(
 
 
 def framework_options(framework: "Framework | Engine", plan: Mapping[str, Any]) -> Checks:
-    """The framework or engine has the options the plan takes."""
+    """The framework or engine must offer the options of the plan."""
     for field, allowed in framework.offers.items():
         for value, without_effect in _taken(field, plan, framework.offers):
             offered = without_effect | is_one_of(value, allowed)

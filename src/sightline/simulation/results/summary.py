@@ -228,7 +228,7 @@ def _why(scenario: ServingScenario, facts: Sequence[Facts]) -> Mapping[str, str]
         REFUSALS[TOO_LONG]: f"prompt and answer exceed the context of {name}, {context:,} tokens",
         REFUSALS[NO_ROOM]: (
             f"they exceed the KV cache of a replica, {room:,} tokens; use more devices per replica "
-            "(plan.tensor_parallel) or fewer bits (plan.quantization)"
+            "(plan.tensor_parallel) or quantize the weights (plan.quantization)"
         ),
         REFUSALS[NOT_ADMITTED]: (
             f"{engine.name} had {facts[0].max_concurrent:,} in flight, the limit of plan.max_concurrent_requests"
