@@ -59,7 +59,7 @@ def test_a_set_of_few_rows_or_one_source_is_not_calibrated():
     assert load_inference("sglang")[1] == "extrapolated"
     on_fitted = generation(cluster="1x h200-sxm-141gb", plan={"framework": "sglang"})
     assert predict_generation(on_fitted).missing == {"framework": said}
-    assert missing_measurements("mlc").startswith("5 runs of mlc from 1 source")
+    assert missing_measurements("mlc").startswith("only 5 runs of mlc from 1 source")
 
 
 def test_runs_of_other_releases_are_named_as_theirs():
