@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from sightline.reproduction.arxiv_2311_03687 import training_findings
+from sightline.reproduction.arxiv_2311_03687 import settings, training_findings
 from sightline.reproduction.asking import Ask
 
 
@@ -42,7 +42,7 @@ def test_rates_and_memory_of_lora_and_qlora_are_compared(ours):
     )
     assert ours(training_findings.a18, told) == [2.0, 2.0]
     assert ours(training_findings.a19, told) == pytest.approx([0.4, 0.4])
-    assert len({one.choices[training_findings.ADAPTERS.name] for one in training_findings.a18(told)}) == 2
+    assert len({one.choices[settings.ADAPTERS.name] for one in training_findings.a18(told)}) == 2
 
 
 def test_what_does_not_fit_has_no_rate(ours):
@@ -67,7 +67,7 @@ def test_flash_attentions_gain_alone_depends_on_the_rows_that_it_is_taken_from(o
     told = Told(step_s)
     assert ours(training_findings.a20, told) == pytest.approx([1 / 0.8 - 1, 1 / 0.7 - 1] * 2)
     concerned = [
-        id_ for id_ in (f"A{number}" for number in range(18, 25)) if training_findings.FLASH_ROWS.name in _settings(id_)
+        id_ for id_ in (f"A{number}" for number in range(18, 25)) if settings.FLASH_ROWS.name in _settings(id_)
     ]
     assert concerned == ["A20"]
 

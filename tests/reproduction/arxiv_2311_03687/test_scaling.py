@@ -2,7 +2,7 @@
 
 import pytest
 
-from sightline.reproduction.arxiv_2311_03687 import training_findings
+from sightline.reproduction.arxiv_2311_03687 import settings, training_findings
 from sightline.reproduction.arxiv_2311_03687.settings import RTX_3090, RTX_4090, trained
 from sightline.reproduction.asking import Ask
 
@@ -26,7 +26,7 @@ def test_faster_lanes_and_peer_to_peer_access_scale_better(ours, ask):
 
 def test_lanes_of_pcie_4_are_the_hosts_too():
     """Peer-to-peer access alone would leave weights that are offloaded on the slower lanes of PCIe 3."""
-    _, plain, peer_to_peer = training_findings.LINKS.choices.values()
+    _, plain, peer_to_peer = settings.LINKS.choices.values()
     assert peer_to_peer["host"] == plain["host"]
 
 
@@ -38,10 +38,10 @@ def test_bridges_gain_the_more_the_slower_the_hosts_memory_is(ours, ask):
 
 
 def test_every_row_that_fits_gains_from_bridges(ours, ask, monkeypatch):
-    monkeypatch.setattr(training_findings, "PRETRAINING", ("N", "Z3", "Q"))
+    monkeypatch.setattr(settings, "PRETRAINING", ("N", "Z3", "Q"))
     filled, half = ours(training_findings.a35, ask)
     assert 0.0 < filled < half
-    gains = dict(training_findings._gains(ask, training_findings.AS_DESCRIBED))
+    gains = dict(training_findings._gains(ask, settings.AS_DESCRIBED))
     assert min(gains.values()) > 0.0
     assert "7B N" not in gains  # out of memory
 
@@ -49,7 +49,7 @@ def test_every_row_that_fits_gains_from_bridges(ours, ask, monkeypatch):
 @pytest.mark.parametrize("devices", [1, 8])
 def test_replaced_parts_leave_the_rest_of_a_server(ask, devices):
     asked = trained(RTX_4090, "Q", devices=devices)
-    assert training_findings.changed(asked, training_findings.AS_DESCRIBED) == asked
+    assert training_findings.changed(asked, settings.AS_DESCRIBED) == asked
     before, after = (
         ask.profile(one).scenario.cluster
         for one in (asked, training_findings.changed(asked, {"host": {"device_bandwidth": "25 GB/s"}}))
@@ -65,6 +65,6 @@ def test_the_table_has_every_platform_and_interpretation_from_one_device_to_eigh
     assert {row["efficiency"] for row in alone} == {1.0}
     assert len(found) == 4 * len(alone)
     interpretations = [row["interpretation"] for row in alone if row["platform"] == "RTX 4090"]
-    assert interpretations == [training_findings.FIRST, *list(training_findings.LINKS.choices)[1:]]
+    assert interpretations == [training_findings.FIRST, *list(settings.LINKS.choices)[1:]]
     whole = {(row["platform"], row["interpretation"]): row["efficiency"] for row in found.rows if row["devices"] == 8}
     assert whole["RTX 3090", training_findings.FIRST] == pytest.approx(training_findings._efficiency(ask, RTX_3090, {}))

@@ -236,10 +236,10 @@ def _assumed(spaces: Sequence[Space[Scenario]], availability: float | None) -> d
     if all(space.scenario.workload.total_tokens is None for space in spaces):
         return {}
     if availability is not None:
-        return {"availability": f"{percent(availability)} of wall-clock time, from --availability"}
+        return {"availability": f"{percent(availability, 1)} of wall-clock time, from --availability"}
     counts = sorted({cluster.devices for space in spaces for cluster in space.sizes})
     shares = [float(usual_availability(count)) for count in (counts[0], counts[-1])]
-    said = " to ".join(dict.fromkeys("over 99.9 %" if share > 0.9995 else percent(share) for share in shares))
+    said = " to ".join(dict.fromkeys("over 99.9 %" if share > 0.9995 else percent(share, 1) for share in shares))
     return {
         "availability": f"{said} of wall-clock time; checkpoints and failures take the rest, as for Llama 3 405B "
         "and scaled to this cluster"
