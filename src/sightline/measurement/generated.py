@@ -430,7 +430,7 @@ def _checked(scenarios: Sequence[GenerationScenario], settings: cases.Settings) 
 
 
 Runs = Sequence[Mapping[str, Any]]
-"""What `run.measure_run` returned, a mapping per run."""
+"""What `measure_run` returned, a mapping per run."""
 
 
 def result_of(scenario: GenerationScenario, runs: Runs) -> dict[str, Any]:

@@ -31,7 +31,7 @@ def count(value: float) -> str:
 
 
 def usd_amount(value: float) -> str:
-    """Return an amount of money: ``usd(5e6)`` is "5M USD"."""
+    """Return an amount of money: ``usd_amount(5e6)`` is "5M USD"."""
     return f"{count(value)} USD"
 
 

@@ -281,7 +281,7 @@ def result_of(scenario: Scenario, predicted: Profile, seen: Mapping[str, Any], s
         scenario: What was asked.
         predicted: Its prediction, for the FLOPs of the work and for what bounds phases whose modules were not told
             apart.
-        seen: What `case.measure_case` collected.
+        seen: What `measure_case` collected.
         samples: Of all repeats.
     """
     times = [[s["step_time_s"] for s in samples if s["repeat"] == r] for r in range(len(seen["repeats"]))]

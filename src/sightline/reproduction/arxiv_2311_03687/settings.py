@@ -134,7 +134,7 @@ def trained(
         platform: One of `PLATFORMS`.
         techniques: The study's letters, such as ``F+R+Z3+O``.
         model: Of the catalog.
-        batch: As `grid.step` has it.
+        batch: Sequences of a device per step.
         devices: GPUs in use.
         framework: deepspeed or megatron.
         plan: Further settings.
