@@ -134,8 +134,8 @@ def test_a_signal_ends_a_command_without_a_traceback(name, number, code, moment,
     until(lambda: process.poll() is not None or moment in Path(f"/proc/{process.pid}/maps").read_text())
     process.send_signal(number)
     said = process.communicate(timeout=PATIENCE_S)[1].decode()
-    # A command may have ended before.
-    assert process.returncode in (0, code)
+    # A command may have ended before, or be about to, when Python handles signals no longer.
+    assert process.returncode in (0, code, -number)
     assert [line for line in filter(None, said.splitlines()) if not line.startswith("sightline: ")] == []
     assert [made.name for made in tmp_path.iterdir() if made.suffix == ".part"] == []
 
