@@ -31,6 +31,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write("sightline: interrupted\n")
         return INTERRUPTED
     finally:
+        # CPython notes an interrupt of code that runs from text, as when a dataclass is made, and would end by the
+        # signal instead of with our exit code. Running text once more makes it forget.
+        exec("")  # noqa: S102
         if arguments is None and _REPORTS_LEAKS not in sys.modules:
             gc.freeze()  # what a process holds ends with it: looking for dead cycles at exit took a tenth of its time
 
