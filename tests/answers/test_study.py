@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from sightline.answers.study import NOTHING, quantity_of, studies_outline, study_outline
+from sightline.answers.study import quantity_of, studies_outline, study_outline
+from sightline.answers.units import NOTHING
 from sightline.exploration.study_answer import BOUND_BY, Column
 from sightline.render.csv import study_to_csv
 from sightline.render.document import outline_page

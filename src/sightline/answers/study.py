@@ -8,16 +8,12 @@ from typing import Any
 from sightline.answers import units
 from sightline.answers.outline import Charts, Lines, Outline, Part, Rows, Text
 from sightline.answers.outline import Column as ShownColumn
-from sightline.answers.units import digits
+from sightline.answers.units import BINARY, DECIMAL, NOTHING, digits
 from sightline.exploration.study_answer import Column, StudyAnswer
 from sightline.quantities import as_python, counted
 
-NOTHING = "-"
-"""Text of a value that a row does not have."""
 NOUNS = {"s": "time", "B": "memory", "USD": "cost", "J": "energy", "W": "power", "share": "share"}
 """What several columns of a unit are together."""
-_DECIMAL = ("", "k", "M", "G", "T", "P", "E", "Z", "Y")
-_BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _PREFIXED = ("FLOP", "FLOP/s", "B/s", "bit/s", "W", "Wh", "J", "Hz")
 _COUNTED = ("tokens", "requests", "parameters", "tokens/s", "requests/s")
 _MM2 = 1e-6
@@ -86,11 +82,11 @@ def _divided(unit: str, largest: float) -> tuple[float, str]:
     if unit == "s":
         return (1e-9, "nanoseconds") if 0 < largest < 1e-6 else units.longer_time_unit(largest)
     if unit == "B":
-        step = _steps(largest, 1024.0, len(_BINARY))
-        return 1024.0**step, _BINARY[step]
+        step = _steps(largest, 1024.0, len(BINARY))
+        return 1024.0**step, BINARY[step]
     if unit in _PREFIXED:
-        step = _steps(largest, 1000.0, len(_DECIMAL))
-        return 1000.0**step, _DECIMAL[step] + unit
+        step = _steps(largest, 1000.0, len(DECIMAL))
+        return 1000.0**step, DECIMAL[step] + unit
     if unit in ("year", ""):
         return 1.0, ""
     return {"share": (0.01, "%"), "m2": (_MM2, "mm2")}.get(unit, (1.0, unit))

@@ -7,8 +7,8 @@ from typing import Any
 
 from sightline import quantities
 
-_BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
-_DECIMAL = ("", "k", "M", "G", "T", "P", "E", "Z", "Y")
+BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+DECIMAL = ("", "k", "M", "G", "T", "P", "E", "Z", "Y")
 _MINUTE, _HOUR, _DAY, _YEAR = 60.0, 3600.0, 86400.0, 365.25 * 86400.0
 NOTHING = "-"
 """What stands for a figure that is not known."""
@@ -50,7 +50,7 @@ def seconds(value: float | None) -> str:
 
 def size(value: float) -> str:
     """Return bytes in binary units (GiB is 2**30)."""
-    return _scaled(value, 1024.0, _BINARY, " ")
+    return _scaled(value, 1024.0, BINARY, " ")
 
 
 def gib(value: float) -> str:
@@ -60,7 +60,7 @@ def gib(value: float) -> str:
 
 def rate(value: float, unit: str) -> str:
     """Return a decimal rate such as ``131 TFLOP/s``."""
-    return _scaled(value, 1000.0, tuple(prefix + unit for prefix in _DECIMAL), " ")
+    return _scaled(value, 1000.0, tuple(prefix + unit for prefix in DECIMAL), " ")
 
 
 def energy(value_j: float) -> str:

@@ -18,10 +18,13 @@ Rows = Sequence[Mapping[str, Any]]
 Spec = dict[str, Any]
 
 SCHEMA = f"https://vega.github.io/schema/vega-lite/v{VEGA_LITE}.0.json"
-_CHANNELS = frozenset(
-    ("x", "y", "x2", "y2", "xOffset", "yOffset", "color", "fill", "stroke", "shape", "size", "strokeDash")
-) | {"text", "order", "detail", "tooltip"}
 _PLACES = ("x", "y", "x2", "y2")
+_CHANNELS = frozenset(
+    (
+        *(*_PLACES, "xOffset", "yOffset", "color", "fill", "stroke", "shape", "size", "strokeDash"),
+        *("text", "order", "detail", "tooltip"),
+    )
+)
 _SPREAD_OF_LOG = 12.0
 """Largest over smallest value from which an axis is logarithmic."""
 _THOUSANDS = 1e4
@@ -175,10 +178,9 @@ def shaped(column: str, words: Sequence[str], legend: Mapping[str, Any] | None =
     return Series(column=column, looks=looks, legend=legend)
 
 
-def only_if(test: str, series: Series | str, otherwise: str = "white") -> Spec:
-    """Return the color of a series where a test holds, else another one: hollow points."""
-    then = series.channel() | {"legend": None} if isinstance(series, Series) else {"value": series}
-    return {"condition": {"test": test, **then}, "value": otherwise}
+def only_if(test: str, series: Series) -> Spec:
+    """Return the color of a series where a test holds, else white: hollow points."""
+    return {"condition": {"test": test, **series.channel(), "legend": None}, "value": "white"}
 
 
 @dataclass(frozen=True, slots=True)

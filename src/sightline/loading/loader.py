@@ -307,11 +307,18 @@ def _foreign(read: Source) -> str:
     """Return the sentence for a table or list of which no column is a key of a scenario; empty for all others."""
     if read.single:
         return ""
-    mappings = (question_of(one.mapping) for one in read.documents)
-    keys = list(dict.fromkeys(str(key) for one in mappings if isinstance(one, Mapping) for key in one))
     known = {key: None for part in _homes().values() for key in sorted(part)}
-    if not keys or not known.keys().isdisjoint(keys):
+    found: dict[str, None] = {}
+    for document in read.documents:
+        mapping = question_of(document.mapping)
+        names_of_row = dict.fromkeys(map(str, mapping)) if isinstance(mapping, Mapping) else {}
+        # The first row of a table of scenarios ends it.
+        if not known.keys().isdisjoint(names_of_row):
+            return ""
+        found |= names_of_row
+    if not found:
         return ""
+    keys = list(found)
     rest = len(keys) - _MOST_NAMES
     names = ", ".join(keys[:_MOST_NAMES]) + (f" and {rest:,} more" if rest > 0 else "")
     near = [f"{key}{hint}" for key in keys if (hint := meant(key, list(known)))][:_MOST_NAMES]
