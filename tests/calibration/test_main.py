@@ -9,7 +9,7 @@ import yaml
 
 from sightline.calibration.__main__ import main
 from sightline.calibration.manifest import manifest, paths, samples
-from sightline.calibration.parts import SHIPPED, shipped_entries
+from sightline.calibration.parts import SHIPPED, matmul, shipped_entries
 from sightline.calibration.writing import plain
 from sightline.catalog import names
 from sightline.errors import InputError
@@ -64,6 +64,29 @@ def test_the_shipped_constants_are_what_the_tables_give(part):
                     pair = ours.pop(errors, {}), theirs.pop(errors, {})
                     assert differing(*pair, tolerance=0.01) == [], (family, errors)
         assert differing(remade, shipped) == [], family
+
+
+@with_tables
+@pytest.mark.slow
+def test_the_shipped_constants_of_products_have_the_errors_that_are_shipped(monkeypatch):
+    judged = {}
+    fit = matmul.fit_matmul
+
+    def judge(table, device, given, kernel):
+        family = next(name for name in names("calibrations") if name.endswith("/matmul") and has(name, device))
+        shipped = yaml.safe_load((CATALOG / f"{family}.yaml").read_text())["kernels"][kernel]
+        # Given every constant, the fit only judges them.
+        judged[family, kernel] = fit(table, device, {**given, **shipped["constants"]}, kernel), shipped
+        return judged[family, kernel][0]
+
+    def has(name, device):
+        return device.name.startswith(f"{name.removesuffix('/matmul')}-")
+
+    monkeypatch.setattr(matmul, "fit_matmul", judge)
+    shipped_entries("matmul", DATA)
+    assert len(judged) > 10
+    for place, (result, shipped) in judged.items():
+        assert differing(plain(dict(result.residuals)), shipped["residuals"], tolerance=1e-3) == [], place
 
 
 def differing(one, other, place="", *, tolerance=1e-15):
