@@ -8,6 +8,7 @@ from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
+import vl_convert
 from chart_answers import ANSWERS
 from drawn_charts import SEEN_BY, as_drawn, boxes, contrast, drawn, lab
 
@@ -231,3 +232,11 @@ def _spans(part, datasets, data=None):
 def test_the_memory_that_an_engine_may_fill_is_not_called_the_devices():
     said = ["".join(text.itertext()) for text in picture("load", "memory").iter("{http://www.w3.org/2000/svg}text")]
     assert any(one.endswith("engine limit") for one in said)
+
+
+@pytest.mark.parametrize("answer", DRAWN)
+def test_vega_lite_warns_of_nothing(answer, capfd):
+    # The page writes such a warning to the console of the browser.
+    for _, name in (one for one in EACH if one[0] == answer):
+        vl_convert.vegalite_to_vega(spec_of(answer, name), vl_version=drawing.VEGA_LITE, show_warnings=True)
+    assert "WARN" not in "".join(capfd.readouterr())

@@ -226,7 +226,9 @@ def curve(
     rows: Rows, color: Series, order: str, *, filled: str = "", tooltip: Sequence[Any] = (), **looks: Any
 ) -> list[Mark]:
     """Return a line for each word of a series, and its points: hollow where the test ``filled`` fails."""
-    points = {"fill": only_if(filled, color)} if filled else {"fill": color}
+    # Vega-Lite warns of channels with one legend that only some of them draw.
+    bare = {**color.channel(), "legend": None}
+    points = {"stroke": bare, "fill": only_if(filled, color)} if filled else {"fill": color}
     line = mark("line", rows, color=color, order={"field": order, "type": "quantitative"}, strokeWidth=1.6, **looks)
     dots = mark(
         "point", rows, stroke=color, size=44, filled=False, strokeWidth=1.5, opacity=1, tooltip=tooltip, **looks
