@@ -87,7 +87,7 @@ LOADING = (
 CLUSTERS = ("hardware", "technology", "this_machine", "cluster")
 """Shelves of the clusters that are loaded, from the ground up."""
 TRACES = (
-    *("events", "decoding", "files", "operator_names", "nesting", "shapes", "step_edges"),
+    *("events", "decoding", "files", "operator_names", "nesting", "shapes", "step_edges", "soundness"),
     *("activity", "waits", "breakdown", "findings", "job"),
 )
 """Shelves of the traces that are read, from the ground up."""

@@ -217,7 +217,10 @@ def anchor_of_trace(word: str | Path) -> Anchor:
     scenarios = _listed(load(Path(question)))
     if len(scenarios) != 1 or not isinstance(scenarios[0], Scenario):
         raise InputError(f"--anchor: '{question}' must hold the training scenario of '{trace}'")
-    ranks = read_job([trace]).ranks
+    job = read_job([trace])
+    ranks = job.ranks
+    if not job.is_sound:
+        raise InputError(f"'{trace}' has no step to learn from: {'; '.join(job.warnings)}")
     if not all(rank.steps.are_named for rank in ranks):
         raise InputError(f"'{trace}' has no steps; call profiler.step() after each step of the job")
     return anchor_of(scenarios[0], {"step_time_s": sum(rank.whole_ns for rank in ranks) / len(ranks) / 1e9}, str(word))

@@ -26,8 +26,16 @@ from sightline.traces.shapes import batches_of, flops_of, traffic_of, traffic_on
 from sightline.traces.step_edges import launching_calls
 
 INPUT = re.compile(
-    r"^enumerate\(DataLoader\)#|DataLoader.*__next__|^## ?(wait_for_batch|load_batch|copy_batch)", re.IGNORECASE
+    r"^enumerate\((DataLoader|DataPipe)\)#|DataLoader.*__next__|dataloader_next|^(## ?)?((wait[ _]for|load|copy|get|"
+    r"fetch|next|prepare)[ _](next[ _])?(batch|data|inputs?)|data[ _-]?load(er|ing)?|batch[ _-]generator)\b",
+    re.IGNORECASE,
 )
+_READS = re.compile(
+    r"(data_?loader|datapipe|webdataset|streaming/)[^(]*\(\d+\): (__next__|_next_data|_get_data|_try_get_data)$|"
+    r"(^|/)(queues?|connection)\.py\(\d+\): (get|recv|recv_bytes|poll|wait)$|"
+    r"^<built-in method (poll|select|recv|recv_into|read|readinto|pread)\b"
+)
+"""Frames of Python in which a thread waits for data from others, or from files."""
 SMALL_NS = 20_000
 """An operator of the host that takes less spends its time on being called."""
 
@@ -249,8 +257,15 @@ def _named(trace: Trace, nesting: Nesting, owner: Integers, top: Integers) -> In
 
 
 def loading_of(trace: Trace) -> Intervals:
-    """Return the instants at which a loader is asked for the next batch."""
-    return trace.named(Kind.ANNOTATION, INPUT)
+    """Return the instants at which a loader is asked for the next batch, or the host's busiest thread reads data."""
+    events = trace.events
+    threads, calls = np.unique(events.thread[np.isin(events.kind, (Kind.OPERATOR, Kind.CALL))], return_counts=True)
+    loads = (events.kind == Kind.ANNOTATION) & trace.matching(INPUT.search)
+    if len(threads):
+        # Threads of a loader wait for the next batch all the time.
+        own = (events.kind == Kind.FRAME) & (events.thread == threads[np.argmax(calls)])
+        loads |= own & trace.matching(_READS.search)
+    return trace.intervals(loads)
 
 
 def _pieces(start: Integers, end: Integers, key: Integers, thread: Integers) -> Pieces:

@@ -98,6 +98,7 @@ def breakdown(
     of_input = copies_of_input(trace, activity, steps)
     waiting = overlap(waiting, talk) if len(waiting.start) and len(talk.start) else EMPTY
     layers = _layers(trace, activity, waits, of_input, (waiting, talk), has_stages=has_stages)
+    counted = merged(steps.edges[steps.counted], steps.edges[steps.counted + 1])
     weight = np.zeros(len(steps.lengths))
     weight[steps.counted] = 1.0 / len(steps.counted)
     by_step = _by_step(layers, steps)
@@ -119,7 +120,8 @@ def breakdown(
         hidden_ns=float(_inside(*overlap(compute, talk), steps.edges, weight).sum()) if len(talk.start) else 0.0,
         launches=float(weight[_step_of(activity.launched, steps, weight)].sum()),
         slow_calls=slow_calls(
-            trace, overlap(joined(waits.host, waits.synchronization), between(waits.starting, low, high))
+            trace,
+            overlap(overlap(joined(waits.host, waits.synchronization), between(waits.starting, low, high)), counted),
         ),
         by_step=by_step,
         pageable_ns=float(_inside(*_pageable(trace, activity.to_device.where(~of_input)), steps.edges, weight).sum()),

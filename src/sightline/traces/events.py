@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -131,6 +131,12 @@ class Trace:
     """Whether Sightline wrote it, as the timeline of a prediction."""
     is_cut: bool = False
     """Whether its file ends in the middle, so that events are missing."""
+    impossible: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
+    """When kernels begin that are left out because they cannot be."""
+    launches: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
+    """When the host launches kernels, as far as it is known of which."""
+    dropped: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
+    """When those launches begin of which no kernel is recorded."""
 
     @property
     def has_device(self) -> bool:

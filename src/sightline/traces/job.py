@@ -10,8 +10,12 @@ from sightline.traces.activity import activity_of
 from sightline.traces.breakdown import Breakdown, breakdown
 from sightline.traces.events import Trace
 from sightline.traces.files import MOST, by_device, read_trace, trace_files
+from sightline.traces.soundness import sound
 from sightline.traces.step_edges import steps_of
 from sightline.traces.waits import Matched, has_stages, matched
+
+_LISTED = 3
+"""Steps left out that are named."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +27,8 @@ class Job:
     warnings: Sequence[str]
     is_cut: bool = False
     """Whether events of a rank are missing; what they did counts as waits."""
+    is_sound: bool = True
+    """Whether each rank has a step of which every kernel is possible and none is missing."""
 
 
 def read_job(paths: Sequence[str | Path], progress: Progress = SILENT) -> Job:
@@ -32,7 +38,7 @@ def read_job(paths: Sequence[str | Path], progress: Progress = SILENT) -> Job:
         InputError: One of them is no trace, or two are of the same rank.
     """
     files = trace_files(paths)
-    traces = [trace for file in files[:MOST] for trace in by_device(read_trace(file, progress))]
+    traces = [trace for file in files[:MOST] for trace in by_device(sound(read_trace(file, progress)))]
     _check_ranks(traces)
     traces.sort(key=lambda trace: (trace.rank is None, trace.rank or 0, trace.path))
     warnings = [warning for trace in traces for warning in trace.warnings]
@@ -43,7 +49,18 @@ def read_job(paths: Sequence[str | Path], progress: Progress = SILENT) -> Job:
     parts = zip(traces, activities, shared.waits, strict=True)
     staged = has_stages(traces, activities)
     ranks = [breakdown(trace, activity, steps_of(trace), waits, has_stages=staged) for trace, activity, waits in parts]
-    return Job(ranks=ranks, matched=shared, warnings=warnings, is_cut=any(trace.is_cut for trace in traces))
+    left_out = {(rank.trace.path, step): None for rank in ranks for step in rank.steps.left_out}
+    for path in dict.fromkeys(path for path, _ in left_out):
+        steps = [step for of, step in left_out if of == path]
+        listed = ", ".join(steps[:_LISTED]) + (f" and {len(steps) - _LISTED} more" if len(steps) > _LISTED else "")
+        warnings.append(f"left out of '{path}': {listed}")
+    return Job(
+        ranks=ranks,
+        matched=shared,
+        warnings=warnings,
+        is_cut=any(trace.is_cut for trace in traces),
+        is_sound=all(rank.steps.is_sound for rank in ranks),
+    )
 
 
 def _check_ranks(traces: Sequence[Trace]) -> None:

@@ -1,10 +1,12 @@
 """The steps of a trace: stretches that follow each other, from one ``ProfilerStep`` to the next."""
 
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from sightline.quantities import counted
 from sightline.traces.events import ON_DEVICE, Flags, Integers, Intervals, Kind, Trace
 
 _COMPILES = (
@@ -54,6 +56,8 @@ def warms_up(trace: Trace, low: int, high: int) -> bool:
     return bool((chosen & (start >= low) & (start < high)).any())
 
 
+_DROPPED = 0.02
+"""Share of a step's launches without kernels from which on the step does not count."""
 _STEP = re.compile(r"^ProfilerStep#?\s*(\d+)$")
 _SLOWER = 1.5
 """First steps that take this much longer than the median of those behind them may be a warm-up."""
@@ -69,6 +73,10 @@ class Steps(NamedTuple):
     """Whether the trace has steps; else the whole of it is one."""
     begins: Integers
     """When the host begins each step, which may be earlier than the edge of a device that lags behind."""
+    left_out: Sequence[str] = ()
+    """Steps of which kernels are impossible or missing, and why; they do not count."""
+    is_sound: bool = True
+    """Whether any step counts of which that is not so."""
 
     @property
     def lengths(self) -> Integers:
@@ -76,38 +84,60 @@ class Steps(NamedTuple):
         return np.diff(self.edges)
 
     def holds(self, instants: Integers) -> Flags:
-        """Return which instants lie between the first and the last step that count."""
-        return np.asarray((instants >= self.edges[self.counted[0]]) & (instants < self.edges[self.counted[-1] + 1]))
+        """Return which instants lie in a step that counts."""
+        return np.isin(np.searchsorted(self.edges, instants, side="right") - 1, self.counted)
+
+
+def named_steps(trace: Trace) -> Flags:
+    """Return which events are the profiler's own annotations of steps."""
+    return np.asarray((trace.events.kind == Kind.ANNOTATION) & trace.matching(_STEP.match))
 
 
 def steps_of(trace: Trace) -> Steps:
-    """Return the steps of a trace.
+    """Return the steps of a trace; those with impossible or missing kernels count only where there are no others.
 
     A device that lags behind its host works at a step's kernels after the host has begun the next one, so a step ends
     when the host has ended it *and* the device has run what the host launched before that.
     """
     events = trace.events
-    named = (events.kind == Kind.ANNOTATION) & trace.matching(_STEP.match)
+    named = named_steps(trace)
     if not named.any():
         return _one(trace)
     start, end = events.start[named], events.end[named]
     # Several processes in one file have the same steps; the first of each counts.
-    first = np.unique(
+    numbers, first = np.unique(
         np.array([int(re.sub(r"\D", "", trace.names[n])) for n in events.name[named]]), return_index=True
-    )[1]
+    )
     start, end = start[first], end[first]
     order = np.argsort(start, kind="stable")
-    edges = np.append(start[order], end.max())
-    edges = np.maximum.accumulate(np.maximum(edges, _device_done(trace, edges)))
-    edges = edges[np.concatenate(([True], np.diff(edges) > 0))]
-    if len(edges) < 2:
+    host = np.append(start[order], end.max())
+    edges = np.maximum.accumulate(np.maximum(host, _device_done(trace, host)))
+    lasts = np.diff(edges) > 0
+    if not lasts.any():
         return _one(trace)
-    return Steps(edges, _counted(trace, edges), are_named=True, begins=start[order])
+    edges, host = edges[np.append(True, lasts)], host[np.append(lasts, True)]
+    steps = Steps(edges, _counted(trace, edges), are_named=True, begins=host[:-1])
+    return _sound(trace, steps, host, [f"ProfilerStep#{number}" for number in numbers[order][lasts].tolist()])
 
 
 def _one(trace: Trace) -> Steps:
     edges = np.array([0, int(trace.events.end.max())])
-    return Steps(edges, np.array([0]), are_named=False, begins=edges[:1])
+    return _sound(trace, Steps(edges, np.array([0]), are_named=False, begins=edges[:1]), edges, ["the whole trace"])
+
+
+def _sound(trace: Trace, steps: Steps, host: Integers, names: Sequence[str]) -> Steps:
+    """Leave out the steps of which kernels are impossible, or missing as their launches tell."""
+    impossible = np.histogram(trace.impossible, steps.edges)[0]
+    launches, dropped = (np.histogram(instants, host)[0] for instants in (trace.launches, trace.dropped))
+    flawed = (impossible > 0) | (dropped > _DROPPED * launches)
+    worked = steps.counted[~flawed[steps.counted]]
+    why = [
+        f"{names[place]} ({counted(int(impossible[place]), 'impossible kernel')})"
+        if impossible[place]
+        else f"{names[place]} ({dropped[place]} of {launches[place]} launches without their kernel)"
+        for place in np.flatnonzero(flawed).tolist()
+    ]
+    return steps._replace(counted=worked if len(worked) else steps.counted, left_out=why, is_sound=len(worked) > 0)
 
 
 def _device_done(trace: Trace, instants: Integers) -> Integers:

@@ -300,3 +300,83 @@ def test_softmax_behind_a_linear_layer_is_no_attention(tmp_path):
         trace.kernel(GEMM, at + 7040, 2000, at=at + 30, op="aten::bmm")
 
     assert not any("Eager attention" in one.sentence for one in job(tmp_path, fill).advice)
+
+
+def flawed(tmp_path, spoil):
+    """The explanation of four sound steps of 10 ms, of which ``spoil`` may change the events."""
+    trace = Composed()
+    for number in range(4):
+        at = number * STEP
+        trace.step(number, at, STEP - 10)
+        for place in range(9):
+            trace.kernel(GEMM, at + 1030 + 1000 * place, 900, at=at + 1000 + 1000 * place)
+    kernels = [event for event in trace.events if event["cat"] == "kernel"]
+    spoil(trace, kernels)
+    return explain_trace([trace.write(tmp_path)])
+
+
+@pytest.mark.parametrize("place", [2, 11, 20, 35])
+@pytest.mark.parametrize("length", [1100.0, 30_000.0, 3_400_000.0])
+def test_a_kernel_that_its_stream_leaves_no_time_for_is_named_and_its_step_left_out(tmp_path, place, length):
+    def spoil(_, kernels):
+        kernels[place]["dur"] = length
+
+    found = flawed(tmp_path, spoil)
+    if place == 35 and length < STEP:
+        assert not found.warnings
+        return
+    assert found.whole_s == pytest.approx(10e-3, rel=0.01)
+    assert any(f"ProfilerStep#{place // 9} (1 impossible kernel)" in warning for warning in found.warnings)
+    assert not any(GEMM in one.sentence for one in found.advice)
+
+
+@pytest.mark.parametrize(("first", "lost"), [(9, 9), (13, 1), (27, 9)])
+def test_a_step_whose_launches_have_no_kernels_is_named_and_left_out(tmp_path, first, lost):
+    whole = flawed(tmp_path, lambda *_: None)
+
+    def spoil(trace, kernels):
+        for kernel in kernels[first : first + lost]:
+            trace.events.remove(kernel)
+
+    found = flawed(tmp_path, spoil)
+    assert limits(found) == pytest.approx(limits(whole), rel=0.01, abs=20)
+    assert f"ProfilerStep#{first // 9} ({lost} of 9" in found.warnings[0]
+
+
+def test_where_every_step_has_impossible_kernels_nothing_is_advised(tmp_path):
+    def spoil(_, kernels):
+        for kernel in kernels[::9]:
+            kernel["dur"] = 5000.0
+
+    found = flawed(tmp_path, spoil)
+    assert not found.advice
+    assert "no change is recommended" in found.warnings[-1]
+
+
+def test_a_kernel_that_begins_in_the_last_lines_of_the_one_before_is_possible(tmp_path):
+    def spoil(_, kernels):
+        for kernel in kernels[::2]:
+            kernel["dur"] = 1010.0
+
+    found = flawed(tmp_path, spoil)
+    assert not found.warnings
+    assert found.whole_s == pytest.approx(10e-3, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        "torch/utils/data/dataloader.py(630): __next__",
+        "multiprocessing/queues.py(103): get",
+        "<built-in method poll of select.poll object at 0x7f>",
+    ],
+)
+@pytest.mark.parametrize("launches", [True, False])
+def test_a_host_that_waits_for_input_is_told_to_load_it_earlier(tmp_path, frame, launches):
+    def fill(trace, at, _):
+        trace.kernel(GEMM, at + 10, 5000, at=at)
+        trace.event("python_function", frame, at + 5010, 4900, tid=100 if launches else 101)
+
+    found = job(tmp_path, fill)
+    assert ("Load the input earlier" in first(found)) is launches
+    assert ("Move other work" in first(found)) is not launches

@@ -196,7 +196,7 @@ def figures_of(job: Job) -> Figures:
 def _slow_call(rank: Breakdown) -> str:
     """The call that the device waits for longest, if that is a good part of all waits for the host."""
     name = max(rank.slow_calls, key=lambda one: rank.slow_calls[one], default="")
-    waits = float(rank.by_step[:, [Reason.SYNCHRONIZATION, Reason.HOST]].sum())
+    waits = float(rank.by_step[rank.steps.counted][:, [Reason.SYNCHRONIZATION, Reason.HOST]].sum())
     return name if name and rank.slow_calls[name] > _NAMED * waits else ""
 
 

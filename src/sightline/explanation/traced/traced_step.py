@@ -157,21 +157,21 @@ def explain_trace(
         launch_bound_s=figures.limits.get("launches", 0.0),
         input_wait_s=figures.limits.get("input", 0.0),
         sentences=reading(figures, predicted),
-        warnings=(*figures.warnings, *_doubts(figures, is_cut=job.is_cut)),
+        warnings=(*figures.warnings, *_doubts(job, figures)),
         scenario=predicted.scenario if predicted else {},
     )
 
 
 def _is_whole(job: "Job", figures: Figures) -> bool:
     """Whether all that a step did is recorded; what is missing would be taken for waits."""
-    return not (job.is_cut or figures.lacks_kernels or figures.is_predicted)
+    return job.is_sound and not (job.is_cut or figures.lacks_kernels or figures.is_predicted)
 
 
-def _doubts(figures: Figures, *, is_cut: bool) -> Iterator[str]:
+def _doubts(job: "Job", figures: Figures) -> Iterator[str]:
     """What makes the figures less than those of a step."""
     if figures.is_predicted:
         yield ("the trace is the timeline of a prediction, so no change is recommended; explain the scenario instead")
-    if is_cut:
+    if job.is_cut:
         yield (
             "the trace is cut off and missing events count as waits, so no change is recommended; record the "
             "trace again"
@@ -181,6 +181,8 @@ def _doubts(figures: Figures, *, is_cut: bool) -> Iterator[str]:
             "kernels are launched but not recorded, so no change is recommended; record ProfilerActivity.CUDA "
             "with no other profiler running"
         )
+    elif not job.is_sound:
+        yield "no step has all its kernels, so the figures are doubtful and no change is recommended"
     elif figures.device and not figures.has_device:
         yield (
             f"no kernel of the {figures.device} is recorded; if the job ran there, also record ProfilerActivity.CUDA"
