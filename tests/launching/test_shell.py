@@ -5,7 +5,8 @@ import subprocess
 
 import pytest
 
-from sightline.launching.shell import command_line, launch_words, looks_like_a_command
+from sightline.errors import InputError
+from sightline.launching.shell import LONGEST, command_line, launch_words, looks_like_a_command
 
 SCRIPT = """#!/bin/bash
 # A comment with $(nothing) to see.
@@ -63,3 +64,44 @@ def test_what_is_written_is_read_back():
     written = command_line(["torchrun", "train.py"], options)
     words = launch_words("HOME=here\n" + written)
     assert words[2:] == ("--flag", "--path", "a folder/here", "--many", "1", "two words", "--one", "3")
+
+
+@pytest.mark.parametrize("sign", [";", "|", "&", "<", ">", "&&", "<<", "; |"])
+@pytest.mark.parametrize("array", ["A=(--x {} --y)", "A=({})", "A+=({} --x)", 'A=("{}" {})'])
+def test_an_array_ends_whatever_sign_of_the_shell_stands_in_it(array, sign):
+    text = f"{array.replace('{}', sign)}\ntorchrun train.py ${{A[@]}}\n"
+    assert launch_words(text)[:2] == ("torchrun", "train.py")
+
+
+@pytest.mark.parametrize("sign", [";", "|", "&", "<", ">"])
+def test_an_array_that_is_never_closed_ends_with_the_text(sign):
+    assert launch_words(f"torchrun train.py\nA=(--x {sign} --y\n") == ("torchrun", "train.py")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "vllm serve " + "x" * 500_000,
+        'vllm serve "' + "x" * 500_000,
+        "vllm serve " + "$" * 200_000,
+        "vllm serve " + "${a:-" * 50_000,
+        "vllm serve $((" + "1+" * 50_000 + "1))",
+        "vllm serve $((" + "(" * 50_000 + "1))",
+        "X=9\n" + "X=$((X*X))\n" * 60 + "vllm serve $X",
+    ],
+)
+def test_a_long_script_is_read_in_time_that_grows_with_its_length(text):
+    assert launch_words(text)[:2] == ("vllm", "serve")
+
+
+@pytest.mark.parametrize(
+    "doubled", ["A=$A$A\n", 'A="$A$A"\n', 'A=("${A[@]}" "${A[@]}")\n', "A+=($A)\n", "A=${A:-x}${A:-x}\n"]
+)
+def test_variables_that_double_each_other_are_refused(doubled):
+    with pytest.raises(InputError, match="512 KiB"):
+        launch_words("A=xxxxxxxxxx\n" + doubled * 60 + "vllm serve $A")
+
+
+def test_a_script_beyond_the_limit_is_refused():
+    with pytest.raises(InputError, match="512 KiB"):
+        launch_words("vllm serve " + "x " * LONGEST)

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from sightline.errors import InputError
+
 
 class Scanner:
     """A text that is read from its beginning to its end."""
@@ -66,12 +68,16 @@ _OPERATIONS: Final[Mapping[type[ast.operator], Callable[[int, int], int]]] = {
 }
 
 
+_ARITHMETIC = re.compile(r"[\dxA-Fa-f\s()+*/%-]*")
+
+
 def computed(text: str) -> int | None:
-    """Return the value of whole-number arithmetic; None where it is not all numbers."""
+    """Return the value of whole-number arithmetic; None where it is not all numbers, or beyond the shell's 64 bits."""
     try:
-        return _of(ast.parse(text.strip(), mode="eval").body)
-    except (SyntaxError, ValueError, ZeroDivisionError):
+        value = _of(ast.parse(text.strip(), mode="eval").body) if _ARITHMETIC.fullmatch(text) else None
+    except (SyntaxError, ValueError, ZeroDivisionError, RecursionError, MemoryError):
         return None
+    return value if value is not None and abs(value) < 2**63 else None
 
 
 def _of(node: ast.expr) -> int:
@@ -99,7 +105,9 @@ LAUNCHERS: Final = (
 )
 """Commands that start training or serving."""
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\+?)=")
-_VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)(?:\[[@*]\])?(?:(:?[-=])([^}]*))?\})")
+_VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)(?:\[[@*]\])?(?:(:?[-=])([^}]{0,200}))?\})")
+_PLAIN = re.compile(r"(?:[^ \t\r\n;&|<>()'\"\\$]|\$(?![\w{(]))+")
+_PLAIN_IN_QUOTES = re.compile(r'[^"\\$]+')
 _PASSED_ON = ("$@", "$*")
 """Arguments of the script itself."""
 _SBATCH = re.compile(r"^#SBATCH[ \t]+--?([\w-]+)[= \t]\s*(?:gpu:)?(?:[a-z]\w*:)?(\d+)[ \t]*(?:#.*)?$", re.MULTILINE)
@@ -111,13 +119,15 @@ _OF_SLURM: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Variables that Slurm sets by options of a batch script."""
 _ENDS = "\n;&|<>"
+LONGEST: Final = 2**19
+"""Characters of a script, and of what its variables stand for."""
 
 
 def looks_like_a_command(text: str) -> bool:
     """Whether a text launches something, perhaps after settings of the environment."""
     if text.startswith("#!"):
         return True
-    commands = _Script().commands(text)
+    commands = _Script().commands(text) if len(text) <= LONGEST else []
     return any(_starts_something(words) for words in commands if len(words) > 1)
 
 
@@ -149,9 +159,12 @@ class _Script:
     """What a script has assigned so far."""
 
     values: dict[str, list[str]] = field(default_factory=dict)
+    taken: int = 0
+    """Characters of the script, and of every value that it has passed on."""
 
     def commands(self, text: str) -> list[list[str]]:
         """Return the words of every command in order, assignments carried out."""
+        self._take(2 * len(text))
         found: list[list[str]] = []
         for option, number in _SBATCH.findall(text):
             self.values |= {name: [number] for name in _OF_SLURM.get(option, ())}
@@ -161,6 +174,11 @@ class _Script:
             if words:
                 found.append(words)
         return found
+
+    def _take(self, characters: int) -> None:
+        self.taken += characters
+        if self.taken > 2 * LONGEST:
+            raise InputError(f"with its variables in place the script is longer than {LONGEST // 2**10} KiB, the limit")
 
     def _command(self, source: "Scanner") -> list[str]:
         """The words up to the command's end, its assignments carried out."""
@@ -194,7 +212,7 @@ class _Script:
         """The words up to the closing bracket of an array."""
         words: list[str] = []
         while source.left() and source.peek() != ")":
-            if source.peek() in " \t\r\n":
+            if source.peek() in " \t\r" + _ENDS:  # signs that bash refuses here
                 source.take()
             elif source.peek() == "#":
                 source.until("\n")
@@ -216,6 +234,8 @@ class _Script:
             elif here == "\\":
                 source.take()
                 pieces.append((source.take(), True))
+            elif plain := source.match(_PLAIN):
+                pieces.append((plain[0], True))
             elif here == "$":
                 pieces += [(value, not split or value.startswith("$(")) for value in self._expanded(source)]
             else:
@@ -230,10 +250,10 @@ class _Script:
             if source.peek() == "\\":
                 source.take()
                 pieces.append((source.take(), True))
-            elif source.peek() != "$":
-                pieces.append((source.take(), True))
+            elif plain := source.match(_PLAIN_IN_QUOTES):
+                pieces.append((plain[0], True))
             elif array := source.match(re.compile(r"\$\{(\w+)\[[@*]\]\}")):
-                values = self.values.get(array[1], [array[0]])
+                values = self._known(array[1]) or [array[0]]
                 separated = [piece for value in values for piece in ((value, True), (" ", False))]
                 pieces += separated[:-1]
             else:
@@ -246,14 +266,16 @@ class _Script:
         if source.starts("$(("):
             written = source.balanced()
             inner = "".join(self._inside(written[3:-2]))
-            result = computed(re.sub(r"[A-Za-z_]\w*", lambda found: self._value(found[0]) or found[0], inner))
+            result = computed(
+                re.sub(r"[A-Za-z_]\w*", lambda found: " ".join(self._known(found[0]) or ()) or found[0], inner)
+            )
             yield written if result is None else str(result)
         elif source.starts("$("):
             yield source.balanced()
         elif variable := source.match(_VARIABLE):
             name = variable[1] or variable[2]
-            if name in self.values:
-                yield " ".join(self.values[name])
+            if (values := self._known(name)) is not None:
+                yield " ".join(values)
             elif variable[3]:
                 yield from self._inside(variable[4].strip("\"'"))
             else:
@@ -268,15 +290,18 @@ class _Script:
             if source.peek() == "$":
                 yield from self._expanded(source)
             else:
-                yield source.take()
+                yield source.until("$")
 
-    def _value(self, name: str) -> str:
-        return " ".join(self.values.get(name, []))
+    def _known(self, name: str) -> list[str] | None:
+        """The words that a variable holds; None where the script has not set it."""
+        words = self.values.get(name)
+        self._take(sum(map(len, words or ())) + len(words or ()))
+        return words
 
 
 def _joined(pieces: Sequence[tuple[str, bool]]) -> list[str]:
     """Pieces as words: whole ones are added to the last word, others are cut at their spaces."""
-    words: list[str] = []
+    words: list[list[str]] = []
     opened = False
     for text, whole in pieces:
         parts = [text] if whole else text.split()
@@ -284,13 +309,13 @@ def _joined(pieces: Sequence[tuple[str, bool]]) -> list[str]:
             opened = False
         for number, part in enumerate(parts):
             if opened and number == 0:
-                words[-1] += part
+                words[-1].append(part)
             else:
-                words.append(part)
+                words.append([part])
             opened = True
         if not whole and text[-1:].isspace():
             opened = False
-    return words
+    return ["".join(parts) for parts in words]
 
 
 _SETTING: Final = re.compile(r"[A-Za-z_]\w*\+?=")

@@ -259,3 +259,20 @@ def _accepted(parser, scenario):
     assert (taken.virtual_pipeline_model_parallel_size or 1) == (
         plan.virtual_stages if plan.pipeline_parallel > 1 else 1
     )
+
+
+@pytest.mark.parametrize("layout", ["t*99999999", "((t*99)*99)*99", f"t*{'9' * 5000}", f"({'t' * 900})*99999|L"])
+def test_a_layout_that_stands_for_more_layers_than_any_model_has_is_refused(layout):
+    with pytest.raises(InputError, match="pipeline-model-parallel-layout"):
+        read(f"torchrun pretrain_gpt.py --num-layers 8 --hidden-size 64 --num-attention-heads 4 "
+             f"--pipeline-model-parallel-size 4 --pipeline-model-parallel-layout '{layout}'")  # fmt: skip
+
+
+@pytest.mark.parametrize("frequency", ["0", "9" * 5000])
+def test_an_impossible_frequency_of_experts_is_a_sentence(frequency):
+    command = (
+        "torchrun pretrain_gpt.py --num-layers 8 --hidden-size 64 --num-attention-heads 4 --num-experts 8 "
+        f"--moe-layer-freq '{frequency}'"
+    )
+    with pytest.raises(InputError, match="moe-layer-freq"):
+        read(command)

@@ -249,7 +249,7 @@ Parts = tuple[list[str], list[str]]
 """What stands before and behind the engine's program."""
 _WRITTEN = re.compile(
     r"""^[ \t]*cat[ \t]*>[ \t]*(?P<to>\S+)[ \t]*<<-?[ \t]*["']?(?P<end>\w+)["']?[^\n]*\n"""
-    r"""(?P<text>.*?)\n[ \t]*(?P=end)[ \t]*$""",
+    r"""(?P<text>.*?)(?:^[ \t]*(?P=end)[ \t]*$|\Z)""",
     re.MULTILINE | re.DOTALL,
 )
 """A file that a script writes itself: ``cat > FILE <<END``."""

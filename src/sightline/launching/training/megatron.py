@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import ceil
 from typing import Any, Final, TypeAlias
 
+from sightline.errors import InputError
 from sightline.launching.launch import Launch, Reading, refuse
 from sightline.launching.options import Options, not_read, without_none
 from sightline.launching.shell import command_line
@@ -45,6 +46,8 @@ OPTIMIZERS: Final = {"adamw": "adam", "sgd-momentum": "sgd", "muon": "muon"}
 SHARDED: Final = {2: "optim_grads", 3: "optim_grads_params"}
 """What Megatron-FSDP shards by ZeRO's stage."""
 _FP8: Final = {"fp8": "hybrid", "mxfp8": "e4m3"}
+_LONGEST: Final = 9_999
+"""Characters of a layout of stages with its repetitions written out."""
 _FULL: Final = 4
 """Bytes of a gradient in fp32."""
 
@@ -102,9 +105,12 @@ def _stated_layout(options: Options) -> list[int] | None:
     layout, stages = options.text("pipeline-model-parallel-layout"), _stages(options)
     if not layout:
         return None
-    repeated = re.compile(r"\(([^()]*)\)\*(\d+)|([A-Za-z])\*(\d+)")
-    while repeated.search(layout):
-        layout = repeated.sub(lambda found: (found[1] or found[3]) * int(found[2] or found[4]), layout)
+    repeated = re.compile(r"(?:\(([^()]*)\)|([A-Za-z]))\*0*(\d+)")
+    while found := repeated.search(layout):
+        chunk = found[1] or found[2] or ""
+        if len(layout) + len(chunk) * (times := int(found[3][:9])) > _LONGEST:
+            raise InputError(f"--pipeline-model-parallel-layout stands for more than {_LONGEST:,} layers and stages")
+        layout = layout[: found.start()] + chunk * times + layout[found.end() :]
     layers = [stage.count("t") for stage in layout.split("|")]
     return layers if len(layers) == stages and layers != stage_layers(sum(layers), stages) else None
 

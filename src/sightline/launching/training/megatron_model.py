@@ -205,7 +205,7 @@ def _experts_of(options: Options) -> dict[str, Any]:
 
 def _kinds_of(options: Options, layers: int, mixer: str, *, has_experts: bool) -> list[dict[str, Any]]:
     """Layers by kind: those with experts are every so many, or follow a pattern of zeros and ones."""
-    with_experts = _expert_layers(options.text("moe-layer-freq", "1") or "1", layers) if has_experts else 0
+    with_experts = _expert_layers(options, layers) if has_experts else 0
     dense = layers - with_experts
     counts = (("dense", dense), ("experts", with_experts))
     # Of the order only leading dense layers matter, which is what patterns are for.
@@ -216,12 +216,13 @@ def _kinds_of(options: Options, layers: int, mixer: str, *, has_experts: bool) -
     ]
 
 
-def _expert_layers(frequency: str, layers: int) -> int:
+def _expert_layers(options: Options, layers: int) -> int:
     """How many layers have experts, by an interval or a list of zeros and ones, perhaps with factors."""
+    frequency = options.text("moe-layer-freq", "1") or "1"
     if frequency.isdecimal():
-        return -(-layers // int(frequency))
+        return -(-layers // (options.number("moe-layer-freq", 1) or 1))
     total = 0
-    for ones, factor in re.findall(r"\[([01,\s]*)\](?:\s*\*\s*(\d+))?", frequency):
+    for ones, factor in re.findall(r"\[([01,\s]*)\](?:\s*\*\s*(\d{1,9}))?", frequency):
         total += ones.count("1") * int(factor or 1)
-    whole = re.fullmatch(r"\((.*)\)\s*\*\s*(\d+)", frequency.strip())
+    whole = re.fullmatch(r"\((.*)\)\s*\*\s*(\d{1,9})", frequency.strip())
     return min(total * (int(whole[2]) if whole else 1), layers)
