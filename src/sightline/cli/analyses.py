@@ -4,7 +4,18 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from sightline.cli import completion, output, reports
-from sightline.cli.options import Anchors, RunStore, Scenarios, Settings, Sweeps, again, argument, described, only
+from sightline.cli.options import (
+    Anchors,
+    Question,
+    RunStore,
+    Scenarios,
+    Settings,
+    Sweeps,
+    again,
+    argument,
+    described,
+    only,
+)
 from sightline.cli.output import try_next
 from sightline.cli.progress_bar import end_if_stopped, progress_bar
 from sightline.cli.reports import Report, ReportOptions, changes_of
@@ -19,18 +30,19 @@ if TYPE_CHECKING:
 
 def explain(
     asked: Annotated[
-        list[str],
+        list[str] | None,
         argument(
             "A scenario or results file (YAML, JSON or CSV), a stored run (`latest`, an id or the start of one), or "
-            "a PyTorch profiler trace (.json, .json.gz; several for several ranks). Use - to read a scenario from "
-            "stdin.",
-            "FILE|RUN|TRACE...",
+            "a PyTorch profiler trace (.json, .json.gz; several for several ranks); none with --model and --cluster. - "
+            "reads a scenario from stdin.",
+            "[FILE|RUN|TRACE...]",
         ),
-    ],
+    ] = None,
     scenario: Annotated[str | None, described("The scenario that produced the trace.", metavar="FILE")] = None,
     settings: Settings = None,
     anchor: Anchors = None,
     *,
+    question: Question,
     written: ReportOptions,
     store: RunStore = None,
 ) -> None:
@@ -42,6 +54,7 @@ def explain(
 
     \b
     Examples:
+      sightline explain --model llama-3.1-8b --cluster "64x h100" --framework megatron
       sightline explain examples/llama-2-7b-zero2-8xa800.yaml
       sightline explain examples/gpt-3-175b-1024xa100.yaml --chart limits.svg
       sightline explain scenario.yaml --set plan.micro_batch=4 --anchor latest
@@ -53,15 +66,20 @@ def explain(
     written.check()
     from sightline.explanation.explain import explain as answered
 
-    source = asked[0] if len(asked) == 1 else asked
-    stated: dict[str, Any] = {"scenario": scenario, "settings": settings or (), "anchor": anchor or (), "store": store}
+    sources, given = [*(asked or ())], settings or []
+    if scenario is not None and question.stated():
+        [scenario], given = question.over([scenario], settings)
+    elif not sources or question.stated():
+        sources, given = question.over(asked, settings)
+    source = sources[0] if len(sources) == 1 else sources
+    stated: dict[str, Any] = {"scenario": scenario, "settings": given, "anchor": anchor or (), "store": store}
     with progress_bar(tables=True) as progress:
         explanation = answered(source, **stated, progress=progress)
     output.warn(explanation.warnings)
     reports.write(Report(kind="explanation", answer=explanation), written)
     end_if_stopped(progress)
     if written.are_tables:
-        try_next(*_next(explanation, again(asked, settings)))
+        try_next(*_next(explanation, again(asked, settings, question=question)))
 
 
 def _next(found: "Explanation", again: list[str]) -> list[str]:
@@ -99,7 +117,7 @@ def sensitivity(
     output.warn(warning for one in found for warning in (*one.answer.scenario.warnings, *one.answer.warnings))
     if (written.chart or written.charts) and len(found) > 1:
         raise InputError(f"--chart and --charts draw one scenario, got {len(found)}; use --html for several")
-    same = again(scenarios.files, scenarios.settings)
+    same = again(scenarios.files, scenarios.settings, question=scenarios.question)
     report = Report(
         kind="sensitivities",
         answer=found,

@@ -100,8 +100,9 @@ def sightline(
 
     \b
     Examples:
-      sightline predict examples/llama-2-7b-zero2-8xa800.yaml
-      sightline predict examples/llama-2-70b-generate-4xh100.yaml
+      sightline predict --model llama-3.1-8b --cluster "8x h100"
+      sightline plan --model llama-3.1-8b --cluster "64x h100" --tokens 2T
+      sightline simulate --model llama-3.1-8b --cluster "1x h100" --slo 'ttft<=1s,tpot<=50ms' --capacity
       sightline catalog devices
       sightline validate --data DIR
     """

@@ -88,6 +88,12 @@ def _as_sentence(error: "typer.TyperException") -> str:
     """Return a usage error in the manner of our own: lower case, the nearest spelling after a dash."""
     from sightline.errors import nearest, sentence
 
+    parameter = getattr(error, "param", None)
+    if type(error).__name__ == "MissingParameter" and parameter is not None:
+        name = parameter.opts[0] if parameter.param_type_name == "option" else parameter.metavar
+        what = parameter.help.partition(". ")[0].rstrip(".")
+        begin = what[:1] if what[:2].isupper() and len(what.split()[0]) > 1 else what[:1].lower()
+        return sentence(f"{name} is missing; needed: {begin}{what[1:]}")
     option, possibilities = getattr(error, "option_name", None), getattr(error, "possibilities", None)
     if option and possibilities:
         return sentence(f"no such option {option}{nearest(option, possibilities)}")

@@ -318,8 +318,10 @@ def _check(options: MeasureOptions) -> None:
     options.reports.check({"--out": options.reports.out})
     if options.suite == PAPER_SUITE and (options.reports.markdown or options.reports.charts):
         raise InputError(f"--suite {PAPER_SUITE} supports only --html and --json")
-    if bool(options.files) == (options.suite is not None):
-        raise InputError("give either scenario files or --suite")
+    if not options.files and options.suite is None:
+        raise InputError("FILE is missing; needed: scenario files, or --suite")
+    if options.files and options.suite is not None:
+        raise InputError("--suite cannot be combined with scenario files")
 
 
 def _measure_suite(options: MeasureOptions) -> "tuple[list[Measured], list[str]]":

@@ -34,7 +34,10 @@ def argument(text: str, metavar: str, completes: _Completes = None) -> Any:
     return typer.Argument(metavar=metavar, help=text, autocompletion=completes)
 
 
-Files = Annotated[list[str], argument("Scenario files (YAML, JSON or CSV). Use - to read from stdin.", "FILE...")]
+Files = Annotated[
+    list[str] | None,
+    argument("Scenario files (YAML, JSON or CSV), or none with --model and --cluster. - reads stdin.", "[FILE...]"),
+]
 AsJson = Annotated[bool, described("Print one JSON document.", "--json")]
 AsCsv = Annotated[bool, described("Print CSV.", "--csv")]
 Chart = Annotated[
@@ -189,23 +192,74 @@ def _fields(options: Any, names: tuple[str, ...]) -> dict[str, tuple[Any, Any]]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What is asked without a file; next to a file, keys of it that are overridden."""
+
+    model: str | None = option(
+        None, "Model: catalog name, config.json, its folder, or Hugging Face name.", metavar="NAME|PATH"
+    )
+    cluster: str | None = option(None, "Devices, such as '8x h100', or a catalog cluster.", metavar="CLUSTER")
+    framework: str | None = option(None, "Training framework or inference engine.", metavar="NAME")
+    tokens: str | None = option(None, "Training tokens of the whole run, such as 2T.", metavar="N")
+    samples: str | None = option(None, "Training samples of an epoch.", metavar="N")
+    epochs: str | None = option(None, "Epochs over --samples. Default: 1.", metavar="N")
+    sequence: str | None = option(None, "Tokens per training sample, such as 8192.", metavar="N")
+    batch: str | None = option(
+        None, "Samples per optimizer step, or sequences that are generated at once.", metavar="N"
+    )
+    prompt: str | None = option(None, "Prompt tokens of generation or a request.", metavar="N")
+    output: str | None = option(None, "Output tokens of generation or a request.", metavar="N")
+    rate: str | None = option(None, "Requests per second to serve.", metavar="RATE")
+    slo: str | None = option(None, "Limits for requests, such as 'ttft<=1s,tpot<=50ms'.", metavar="LIMITS")
+
+    def stated(self) -> dict[str, str]:
+        """Return the texts that are given, by option."""
+        return {one.name: value for one in fields(self) if (value := getattr(self, one.name)) is not None}
+
+    def over(
+        self, files: "Sequence[str] | None", settings: "Sequence[str] | None", task: str = ""
+    ) -> "tuple[list[Any], list[str]]":
+        """Return what the scenarios are read from, and what is set in them; without files, of a command's ``task``.
+
+        Raises:
+            InputError: Nothing is asked, or an option does not apply to the task.
+        """
+        stated, given = self.stated(), list(settings or ())
+        if files and not stated:
+            return list(files), given
+        if not files and not (stated or given):
+            raise InputError(NOT_ASKED)
+        from sightline.loading.question import over_files, question
+
+        if not files:
+            return [question(stated, given, task)], given
+        sources, options = over_files(files, stated)
+        return list(sources), [*options, *given]
+
+
+NOT_ASKED = "FILE is missing; needed: a scenario file, or --model and --cluster; `sightline examples` lists scenarios"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Scenarios:
     """The scenarios that several commands are asked about, and the measurements that correct their predictions."""
 
-    files: Files
+    files: Files = None
+    question: Question = field(default_factory=Question)
     anchor: Anchors = None
     settings: Settings = None
     sweeps: Sweeps = None
     store: RunStore = None
 
-    def read(self, *, skip_invalid: bool = False) -> "Loaded":
+    def read(self, *, skip_invalid: bool = False, task: str = "") -> "Loaded":
         """Return the scenarios of all files; say on stderr how many cells of sweeps cannot be, and why.
 
-        With ``skip_invalid``, scenarios with mistakes are left out (``Loaded.skipped``).
+        Without files, the question is of a command's ``task``, if it has one. With ``skip_invalid``, scenarios with
+        mistakes are left out (``Loaded.skipped``).
         """
         from sightline.loading import read_all
 
-        stated = self.files, self.settings or (), self.sweeps or ()
+        stated = *self.question.over(self.files, self.settings, task), self.sweeps or ()
         # Files may be pipes that somebody else writes, so Ctrl-C ends the reading at once.
         with progress_bar(stops=False) as reading:
             loaded = read_all(*stated, possible_only=True, skip_invalid=skip_invalid, progress=reading)
@@ -215,19 +269,25 @@ class Scenarios:
 
     def again(self) -> list[str]:
         """Return the arguments with which the same scenarios are asked for again; none where they came from stdin."""
-        return again(self.files, self.settings, self.sweeps)
+        return again(self.files, self.settings, self.sweeps, self.question)
 
     def known(self, name: str | None = None) -> "Anchored | None":
         """Return what the anchors teach, kept under a ``name`` if there is one; None without any."""
         return anchored_by(self.anchor, self.store, name)
 
 
-def again(files: "Sequence[str]", settings: "Sequence[str] | None", sweeps: "Sequence[str] | None" = ()) -> list[str]:
-    """Return the arguments with which the same files are asked about again; none where they came from stdin."""
-    if "-" in files:
+def again(
+    files: "Sequence[str] | None",
+    settings: "Sequence[str] | None",
+    sweeps: "Sequence[str] | None" = (),
+    question: Question | None = None,
+) -> list[str]:
+    """Return the arguments with which the same is asked again; none where files came from stdin."""
+    if "-" in (files or ()):
         return []
-    options = [("--set", one) for one in settings or ()] + [("--sweep", one) for one in sweeps or ()]
-    return [*files, *(word for option in options for word in option)]
+    options = [(f"--{name}", value) for name, value in (question.stated() if question else {}).items()]
+    options += [("--set", one) for one in settings or ()] + [("--sweep", one) for one in sweeps or ()]
+    return [*(files or ()), *(word for option in options for word in option)]
 
 
 def anchored_by(anchors: list[str] | None, store: str | None, name: str | None = None) -> "Anchored | None":

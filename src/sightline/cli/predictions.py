@@ -54,6 +54,8 @@ def predict(
 
     \b
     Examples:
+      sightline predict --model llama-3.1-8b --cluster "8x h100" --sequence 8192
+      sightline predict --model Qwen/Qwen3-32B --cluster "2x h100" --prompt 2000 --output 500 --batch 16
       sightline predict examples/llama-2-7b-zero2-8xa800.yaml
       sightline predict examples/llama-2-70b-generate-4xh100.yaml
       sightline predict examples/llama-2-70b-generate-4xh100.yaml --sweep workload.batch=1,4,16,64 --chart curve.svg
@@ -271,6 +273,7 @@ def check(
 
     \b
     Examples:
+      sightline check --model llama-3.1-8b --cluster "1x rtx-4090" --prompt 1000 --require 'fits,tpot<=30 ms'
       sightline check examples/llama-2-7b-zero2-8xa800.yaml --require 'fits,mfu>=0.15'
       sightline check examples/llama-2-7b-zero2-8xa800.yaml --require 'memory<=70 GB' --whole-interval
       sightline check examples/serving/llama-3.1-8b-h100.yaml --require 'ttft_p90<=500 ms,tpot_p99<=50 ms'

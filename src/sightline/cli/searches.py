@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from sightline.cli import output, reports
-from sightline.cli.options import Anchors, RunStore, Settings, anchored_by, argument, first_of, option
+from sightline.cli.options import Anchors, Question, RunStore, Settings, again, anchored_by, argument, first_of, option
 from sightline.cli.progress_bar import end_if_stopped, progress_bar
 from sightline.cli.reports import Report, ReportOptions
 from sightline.errors import InputError, prefixed
@@ -125,11 +125,14 @@ class PlanOptions:
     """What is looked for, where, and in which form it is answered."""
 
     file: Annotated[
-        str,
+        str | None,
         argument(
-            "A scenario file (YAML or JSON). Fields it leaves out are searched. Use - to read from stdin.", "FILE"
+            "A scenario file (YAML or JSON), or none with --model and --cluster. Fields it leaves out are searched. - "
+            "reads stdin.",
+            "[FILE]",
         ),
-    ] = ""
+    ] = None
+    question: Question = field(default_factory=Question)
     objective: str | None = option(
         None,
         "Objective. Training: time (default), cost, energy, memory, batch. Generation: throughput (default), "
@@ -197,10 +200,8 @@ class PlanOptions:
 
     def as_asked(self, command: str) -> str:
         """Return a command for the same scenario."""
-        words = ["sightline", command, self.file]
-        for name, given in (("--anchor", self.anchor), ("--set", self.settings)):
-            words += [word for value in given or () for word in (name, value)]
-        return shlex.join(words)
+        same = again([self.file] if self.file else [], self.settings, question=self.question)
+        return shlex.join(["sightline", command, *same, *(w for one in self.anchor or () for w in ("--anchor", one))])
 
     def again(self, *more: str) -> str:
         """Return the command as it was typed, without what writes its answer, and with ``more``."""
@@ -228,6 +229,8 @@ def plan(options: PlanOptions) -> None:
 
     \b
     Examples:
+      sightline plan --model llama-3.1-8b --cluster "64x h100" --tokens 2T --sequence 8192
+      sightline plan --model llama-3.1-8b --cluster "1x h100" --slo 'ttft<=1s,tpot<=50ms' --objective users
       sightline plan examples/plans/llama-3-70b-64xh100.yaml
       sightline plan examples/plans/llama-3.1-8b-rtx-4090.yaml --launch run
       sightline plan examples/serving/llama-3.1-70b-users.yaml --objective users
@@ -239,10 +242,10 @@ def plan(options: PlanOptions) -> None:
       sightline plan scenario.yaml --set plan.micro_batch='{any: [1, 2]}' --json
     """
     _check(options)
-    source = _source(options)
+    asked = _source(options)
     with progress_bar(tables=options.workers is not None or options.where is not None) as progress:
-        answer = _searched(source, options, progress)
-        launched = _launched(answer, source, options, progress)
+        answer = _searched(asked, options, progress)
+        launched = _launched(answer, asked, options, progress)
     output.warn((*answer.warnings, *(warning for best in answer.plans[:1] for warning in best.profile.warnings)))
     from sightline.planning.plan_answer import launches, plans_to_dict
 
@@ -271,14 +274,17 @@ def _check(options: PlanOptions) -> None:
             check_folder(options.launch)
 
 
-def _source(options: PlanOptions) -> object:
-    """What the scenario is read from; standard input is read here, once."""
-    if options.file != "-":
-        _check_file(options.file)
-        return options.file
+def _source(options: PlanOptions) -> tuple[object, list[str]]:
+    """What the scenario is read from, with its settings; standard input is read here, once."""
+    file = options.file
+    if file is not None and file != "-":
+        _check_file(file)
+    [source], settings = options.question.over(None if file is None else [file], options.settings)
+    if source != "-":
+        return source, settings
     from sightline.loading.sources import read_source
 
-    return read_source("-")
+    return read_source("-"), settings
 
 
 def _check_file(file: str) -> None:
@@ -300,7 +306,9 @@ def _scenario_of(model: str) -> str:
     return f"{{model: {model}, cluster: 8x h100-sxm-80gb, workload: {work}, plan: {{framework: megatron}}}}"
 
 
-def _launched(answer: "PlanAnswer", source: object, options: PlanOptions, progress: "Progress") -> Launched:
+def _launched(
+    answer: "PlanAnswer", asked: tuple[object, list[str]], options: PlanOptions, progress: "Progress"
+) -> Launched:
     """The first plan that can be launched, if one was asked for: searched for alone where no plan of the answer can."""
     if options.launch is None:
         return Launched()
@@ -308,16 +316,17 @@ def _launched(answer: "PlanAnswer", source: object, options: PlanOptions, progre
     if is_done or answer.plans[0].profile.task.name != "training":
         return first_launched(answer, None)
     alone = replace(options, launchable=True, top="1", pareto=None, where=None)
-    return first_launched(answer, lambda: _searched(source, alone, progress))
+    return first_launched(answer, lambda: _searched(asked, alone, progress))
 
 
-def _searched(source: object, options: PlanOptions, progress: "Progress") -> "PlanAnswer":
-    """Return what the search finds; a wrong value is refused under the name of its option."""
+def _searched(asked: tuple[object, list[str]], options: PlanOptions, progress: "Progress") -> "PlanAnswer":
+    """Return what the search finds in a source with settings; a wrong value is refused under the name of its option."""
     from sightline.planning.search import plan as best_plans
 
     stated = options.stated()
     for name in {"pareto", "devices"} & stated.keys():
         stated[name] = [word.strip() for word in stated[name].split(",")]
+    source, settings = asked
     return best_plans(
         source,
         **stated,
@@ -325,7 +334,7 @@ def _searched(source: object, options: PlanOptions, progress: "Progress") -> "Pl
         launchable=options.launchable,
         prices=options.price or (),
         anchor=anchored_by(options.anchor, options.store),
-        overrides=options.settings or (),
+        overrides=settings,
         progress=progress,
     )
 

@@ -57,6 +57,8 @@ def simulate(options: SimulateOptions) -> None:
 
     \b
     Examples:
+      sightline simulate --model llama-3.1-8b --cluster "1x h100" --rate 8
+      sightline simulate --model llama-3.1-8b --cluster "1x h100" --slo 'ttft<=1s,tpot<=50ms' --capacity
       sightline simulate examples/serving/llama-3.1-8b-h100.yaml
       sightline simulate examples/serving/llama-3.1-8b-h100.yaml --capacity
       sightline simulate examples/serving/llama-3.1-8b-h100.yaml --sweep workload.arrival.rate=2,4,8 --chart curve.svg
@@ -66,7 +68,7 @@ def simulate(options: SimulateOptions) -> None:
       sightline simulate examples/tiny-llama-serve-this-machine.yaml --anchor latest --replay latest
     """
     options.reports.check({"--requests": options.requests, "--trace": options.trace})
-    loaded = options.read()
+    loaded = options.read(task="serve")
     scenarios = _scenarios(loaded, options)
     known = options.known(options.save_anchor)
     if options.replay is not None:

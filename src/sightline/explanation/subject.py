@@ -11,7 +11,7 @@ from sightline.explanation.compared import Side
 from sightline.explanation.reading import chosen, file_of, is_answer, side_of_run
 from sightline.loading import read_all, to_mapping
 from sightline.loading.loader import read_overrides
-from sightline.loading.sources import read_source, read_stdin, with_settings
+from sightline.loading.sources import Source, read_source, read_stdin, with_settings
 from sightline.profile import Profile, Row
 from sightline.runs import Run, Store
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sightline.scenario import GenerationScenario, OperatorScenario, Scenario, ServingScenario
 
 Question: TypeAlias = "Scenario | OperatorScenario | GenerationScenario | ServingScenario"
-Explained: TypeAlias = "Question | Mapping[str, Any] | Profile | Run | str | Path | Sequence[str | Path]"
+Explained: TypeAlias = "Question | Mapping[str, Any] | Source | Profile | Run | str | Path | Sequence[str | Path]"
 """What may be explained: a scenario or its mapping, a profile, a run, the name of a run or file, a trace or several."""
 
 
@@ -75,9 +75,9 @@ def subject_of(asked: Explained, settings: Sequence[str] | Mapping[str, Any], st
         return _of_run(asked, store)
     if hasattr(asked, "workload"):
         return _of_question(asked, "")
-    if isinstance(asked, Mapping):
-        found = read_all([asked], read_overrides(settings)).scenarios
-        return _of_question(chosen(found, None, "the mapping", "explain"), "")
+    if isinstance(asked, Source | Mapping):
+        source = asked if isinstance(asked, Source) else replace(read_source(asked), words=("FILE",))
+        return _of_file(shlex.join(source.words), source, None, settings)
     if isinstance(asked, str | Path):
         return _of_word(str(asked), settings, store, is_path=isinstance(asked, Path))
     if isinstance(asked, list | tuple) and asked and all(isinstance(one, str | Path) for one in asked):
@@ -114,9 +114,11 @@ def _of_word(
     return _of_run(store.find(name), store)
 
 
-def _of_file(name: str, path: Path, number: int | None, settings: Sequence[str] | Mapping[str, Any]) -> Subject:
+def _of_file(
+    name: str, path: Path | Source, number: int | None, settings: Sequence[str] | Mapping[str, Any]
+) -> Subject:
     source = read_source(read_stdin() if name == "-" else path)
-    if is_answer(source.documents[0].mapping):
+    if is_answer(source.documents[0].mapping) and isinstance(path, Path):
         if settings:
             raise InputError(f"--set applies to scenario files; '{name}' holds a result")
         return _of_result_file(path, number, name)
@@ -128,7 +130,10 @@ def _of_file(name: str, path: Path, number: int | None, settings: Sequence[str] 
         # A sweep that a change breaks in another cell says nothing about this one.
         return chosen(read_all([source], {**stated, **change}).scenarios, number, name, "explain")
 
-    words = [name, *(word for key, value in _as_words(settings) for word in ("--set", f"{key}={value}"))]
+    words = [
+        *(source.words or (name,)),
+        *(word for key, value in _as_words(settings) for word in ("--set", f"{key}={value}")),
+    ]
     return Subject(
         name=name,
         scenario=scenario,

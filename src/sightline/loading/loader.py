@@ -285,8 +285,11 @@ def read_all(
         places: dict[str, list[str]] = {}
         for written in read.documents:
             document = replace(written, mapping=question_of(written.mapping))
-            given = set_values, sweep_values
+            given, first = (set_values, sweep_values), len(loaded.scenarios)
             said = _add(loaded, document, read.folder, given, possible_only=possible_only, progress=progress)
+            if read.remarks:
+                of_source = loaded.scenarios[first:]
+                loaded.scenarios[first:] = [replace(s, warnings=(*read.remarks, *s.warnings)) for s in of_source]
             if said and skip_invalid:
                 loaded.skipped.append((document.mapping, said[0]))
                 continue

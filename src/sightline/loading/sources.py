@@ -83,6 +83,10 @@ class Source:
     """One scenario by its form, not a list, several documents or a table."""
     folder: Path
     """What relative paths are relative to."""
+    words: tuple[str, ...] = ()
+    """What is typed to ask for it, where that is no file."""
+    remarks: tuple[str, ...] = ()
+    """What was assumed for it."""
 
 
 def question_of(mapping: Any) -> Any:

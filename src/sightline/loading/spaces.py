@@ -164,7 +164,7 @@ def load_spaces(source: object, overrides: Overrides = ()) -> list[Space[Any]]:
             spaces += spaces_of(mapping, read.folder)
     except InputError as error:
         raise with_forms(error) from None
-    return spaces
+    return [replace(space, warnings=(*read.remarks, *space.warnings)) for space in spaces] if read.remarks else spaces
 
 
 def _several(documents: Sequence[Document]) -> str:

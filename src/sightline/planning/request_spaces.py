@@ -12,7 +12,7 @@ from sightline.errors import InputError
 from sightline.loading.checks import split_restrictions
 from sightline.loading.clusters.cluster import read_cluster
 from sightline.loading.loader import Overrides, read_overrides
-from sightline.loading.sources import as_options, read_source
+from sightline.loading.sources import Source, as_options, read_source
 from sightline.loading.spaces import load_spaces
 from sightline.planning.clusters import read_prices, with_counts, with_prices
 from sightline.planning.plan_limits import LIMITS, read_limits
@@ -166,8 +166,12 @@ def plan_command(
     An option that is None or False is left out, one that is True has no value.
     """
     named = isinstance(source, PathLike) or (isinstance(source, str) and "\n" not in source and source != "-")
-    file = shlex.quote(str(source)) if named else "FILE"
-    words = ["sightline plan", file, *as_options({**read_overrides(overrides), **cluster_of(devices)})]
+    typed = source.words if isinstance(source, Source) else (str(source),) if named else ()
+    words = [
+        "sightline plan",
+        shlex.join(typed or ("FILE",)),
+        *as_options({**read_overrides(overrides), **cluster_of(devices)}),
+    ]
     stated = {f"--{name}": value for name, value in options.items() if value is not None and value is not False}
     words += [name if value is True else f"{name} {shlex.quote(str(value))}" for name, value in stated.items()]
     words += [f"--price {shlex.quote(f'{name}={price:g}')}" for name, price in prices.items()]

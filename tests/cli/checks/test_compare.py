@@ -63,7 +63,7 @@ def test_a_picture_is_drawn(in_process, files, tmp_path, ending):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("{none}",), "missing argument 'B'"),
+        (("{none}",), "B is missing"),
         (("{none}", "{full}", "--json", "--csv"), "--csv"),
         (
             ("{none}", "{full}", "--level", "phases"),

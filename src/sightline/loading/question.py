@@ -1,0 +1,191 @@
+"""Questions without a file: a command's options as the scenario that they stand for, or as settings of a file."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from sightline.errors import InputError
+from sightline.loading.checks import with_value
+from sightline.loading.loader import read_overrides
+from sightline.loading.sources import Document, Source, question_of, read_source, value_of
+from sightline.quantities import show
+from sightline.validators import tokens
+
+_EVERY: Final = {"model": "model", "cluster": "cluster", "framework": "plan.framework"}
+_TRAINING: Final = {
+    "tokens": "workload.total_tokens",
+    "samples": "workload.samples",
+    "epochs": "workload.epochs",
+    "sequence": "workload.sequence_length",
+    "batch": "workload.global_batch",
+}
+_GENERATE: Final = {"prompt": "workload.prompt_tokens", "output": "workload.output_tokens", "batch": "workload.batch"}
+_SERVE: Final = {
+    "prompt": "workload.requests.prompt_tokens",
+    "output": "workload.requests.output_tokens",
+    "rate": "workload.arrival.rate",
+    "slo": "workload.slo",
+}
+KEYS: Final[Mapping[str, Mapping[str, str]]] = {
+    "pretrain": _TRAINING,
+    "finetune": _TRAINING,
+    "generate": _GENERATE,
+    "serve": _SERVE,
+}
+"""By task, the keys that options stand for next to those of every task."""
+USUAL_LENGTH: Final = 4096
+_USUAL: Final[Mapping[str, Mapping[str, int]]] = {
+    "generate": {"workload.batch": 1, "workload.prompt_tokens": 1024, "workload.output_tokens": 256},
+    "serve": {
+        "workload.requests.count": 1000,
+        "workload.requests.prompt_tokens": 1024,
+        "workload.requests.output_tokens": 256,
+    },
+}
+_USUAL_DEVICES, _DEVICE_TOKENS, _MOST_TOKENS = 8, 2**16, 2**24
+"""Tokens of a training step for each device, up to those of the largest published runs."""
+_LIMIT: Final = re.compile(r"(\w+)\s*(?:<=|[<=:]|\s)\s*(\S.*)")
+
+
+def question(options: Mapping[str, str], overrides: Iterable[str] = (), task: str = "") -> Source:
+    """Return the scenario that options ask for; what they and ``overrides`` leave out takes usual values.
+
+    Args:
+        options: Values as typed, by option.
+        overrides: ``key=value`` texts that are set on top.
+        task: Of a command that has one; else it follows from the options.
+
+    Raises:
+        InputError: An option does not apply to the task.
+    """
+    above = _with({}, read_overrides(list(overrides)))
+    asked = _stated(above, "workload.task") or task
+    stated = asked or _inferred(options)
+    settings = {key: value_of(key, text) for key, text in _settings(options, [stated])}
+    mapping = _with({"workload": {"task": stated}}, settings)
+    whole = _with(mapping, read_overrides(list(overrides)))
+    assumed: dict[str, Any] = {} if asked else {"workload.task": stated}
+    assumed |= {key: value for key, value in _usual(whole, stated) if _stated(whole, key) is None}
+    listed = ", ".join(f"{key} {value}" for key, value in assumed.items())
+    return Source(
+        documents=(Document(mapping=_with(mapping, assumed)),),
+        single=True,
+        folder=Path(),
+        words=words_of(options),
+        remarks=(f"assumed: {listed}",) if assumed else (),
+    )
+
+
+def over_files(files: Sequence[object], options: Mapping[str, str]) -> tuple[list[Source], list[str]]:
+    """Return sources read, and options as settings of them: what they mean follows from the files' task.
+
+    Raises:
+        InputError: A file cannot be read, or an option does not apply to its task.
+    """
+    sources = [replace(read_source(file), words=() if file == "-" else (str(file),)) for file in files]
+    mappings = [question_of(document.mapping) for source in sources for document in source.documents]
+    tasks = dict.fromkeys(str(_stated(mapping, "workload.task") or "pretrain") for mapping in mappings)
+    settings = dict(_settings(options, list(tasks)))
+    rate = settings.get(_SERVE["rate"])
+    if rate is not None and not all(map(_has_rate, mappings)):
+        del settings[_SERVE["rate"]]
+        settings["workload.arrival"] = f"{{process: poisson, rate: {rate}}}"
+    return sources, [f"{key}={value}" for key, value in settings.items()]
+
+
+def words_of(options: Mapping[str, str]) -> tuple[str, ...]:
+    """Return what is typed for options."""
+    return tuple(word for name, value in options.items() for word in (f"--{name}", value))
+
+
+def _inferred(options: Mapping[str, str]) -> str:
+    if {"rate", "slo"} & options.keys():
+        return "serve"
+    return "generate" if {"prompt", "output"} & options.keys() else "pretrain"
+
+
+def _has_rate(mapping: Any) -> bool:
+    """Whether requests of a load arrive by a process that has a rate."""
+    usual = "trace" if _stated(mapping, "workload.trace") else ""
+    return (_stated(mapping, "workload.arrival.process") or usual) in ("poisson", "gamma", "constant", "trace")
+
+
+def _settings(options: Mapping[str, str], tasks: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Each option's key and text; raise `InputError` with those that do not apply to all of the tasks."""
+    problems: list[str] = []
+    for name, text in options.items():
+        keys = {_EVERY.get(name) or KEYS.get(task, {}).get(name) for task in tasks}
+        key = keys.pop() if len(keys) == 1 else None
+        if key is None:
+            known = [task for task in KEYS if name in KEYS[task]]
+            problems.append(f"--{name} applies to {', '.join(known)}; workload.task is {', '.join(tasks)}")
+        elif name == "slo":
+            yield key, _limits(text, problems)
+        else:
+            # A path on the command line is not relative to the scenario's file.
+            yield key, str(Path(text).absolute()) if name == "model" and _is_path(text) else text
+    if problems:
+        raise InputError(problems)
+
+
+def _is_path(text: str) -> bool:
+    with suppress(OSError, ValueError):
+        return Path(text).exists()
+    return False
+
+
+def _limits(text: str, problems: list[str]) -> str:
+    """The mapping of an SLO that is typed as ttft<=500ms,tpot<=50ms; mistakes are noted."""
+    found = [_LIMIT.fullmatch(part.strip().strip("{}")) for part in text.split(",")]
+    if not all(found):
+        problems.append(f"--slo is {show(text)}; allowed: limits such as 'ttft<=1s,tpot<=50ms'")
+    return f"{{{', '.join(f'{limit[1]}: {limit[2]}' for limit in found if limit)}}}"
+
+
+def _usual(whole: Mapping[str, Any], task: str) -> Iterator[tuple[str, Any]]:
+    """Keys that a question may leave out, with their values."""
+    if task in ("pretrain", "finetune"):
+        length = _stated(whole, _TRAINING["sequence"]) or _usual_length(whole.get("model"))
+        yield _TRAINING["sequence"], length
+        yield _TRAINING["batch"], _usual_batch(whole.get("cluster"), length)
+    elif _stated(whole, "workload.trace") is None:
+        yield from _USUAL.get(task, {}).items()
+    if _stated(whole, _SERVE["rate"]) is not None:
+        yield "workload.arrival.process", "poisson"
+
+
+def _usual_length(model: Any) -> int:
+    from sightline.loading.models import resolve_model
+
+    with suppress(InputError):
+        return min(USUAL_LENGTH, resolve_model(model, Path()).model.max_positions)
+    return USUAL_LENGTH
+
+
+def _usual_batch(cluster: Any, length: Any) -> int:
+    """A batch that every number of replicas divides."""
+    from sightline.loading.clusters import read_cluster
+
+    devices = _USUAL_DEVICES
+    with suppress(InputError):
+        devices = read_cluster(cluster).devices if cluster else devices
+    with suppress(InputError):
+        length = tokens()(length)
+    per_device = min(_DEVICE_TOKENS, _MOST_TOKENS // devices)
+    return int(devices * max(1, per_device // length if isinstance(length, int) else 1))
+
+
+def _with(mapping: Mapping[str, Any], values: Mapping[str, Any]) -> Mapping[str, Any]:
+    for key, value in values.items():
+        mapping = with_value(mapping, key, value)
+    return mapping
+
+
+def _stated(mapping: Any, key: str) -> Any:
+    """What a mapping has under a dotted key; None where it has nothing."""
+    for part in key.split("."):
+        mapping = mapping.get(part) if isinstance(mapping, Mapping) else None
+    return mapping
