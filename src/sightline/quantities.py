@@ -252,6 +252,7 @@ TOKENS = _dimension(
     all={f"{prefix}{unit}": factor for prefix, factor in _THOUSANDS.items() for unit in ("", "tokens", " tokens")},
 )
 """Amounts of tokens, as papers write them: 15T, 300B, 2.5M."""
+SAMPLES = _dimension("a number of samples", "", "52k", all=_THOUSANDS)
 
 _SHORT = Repr()
 _SHORT.maxlevel, _SHORT.maxdict, _SHORT.maxlist = 3, 6, 8

@@ -7,7 +7,7 @@ import pytest
 from sightline import catalog
 from sightline.errors import InputError
 from sightline.frameworks import read_framework
-from sightline.loading import load, scenario_from_mapping
+from sightline.loading import load, scenario_from_mapping, to_mapping
 from sightline.loading.checks import with_value
 from sightline.scenario import Finetune, Plan, Pretrain, Scenario
 
@@ -332,3 +332,32 @@ def test_every_framework_of_the_catalog_loads_in_every_version(name: str) -> Non
         assert isinstance(framework.memory.context_bytes, float)
         unknown = set(framework.offers) - {f.name for f in fields(Plan)}
         assert not unknown, f"{name} offers values of fields that a plan does not have"
+
+
+@pytest.mark.parametrize(
+    ("workload", "tokens"),
+    [
+        ({"samples": 52_000}, 52_000 * 350),
+        ({"samples": "52k", "epochs": 3}, 3 * 52_000 * 350),
+        ({"samples": 1000, "epochs": 0.5, "lengths": {"distribution": "uniform", "min": 100, "max": 200}}, 75_000),
+        ({"samples": 1000, "lengths": [100, 300, 1000]}, 250_000),
+    ],
+)
+def test_samples_and_epochs_are_tokens(workload, tokens) -> None:
+    read = scenario(**{f"workload__{key}": value for key, value in workload.items()})
+    assert read.workload.total_tokens == pytest.approx(tokens)
+    assert scenario_from_mapping(to_mapping(read)).workload.total_tokens == read.workload.total_tokens
+
+
+@pytest.mark.parametrize(
+    ("workload", "said"),
+    [
+        ({"samples": 10, "total_tokens": "1T"}, "both total_tokens and samples"),
+        ({"epochs": 3}, "workload.samples is missing"),
+        ({"samples": 0}, "workload.samples is 0"),
+        ({"samples": 10, "epochs": "many"}, "workload.epochs is 'many'"),
+    ],
+)
+def test_wrong_samples_are_refused(workload, said) -> None:
+    with pytest.raises(InputError, match=said):
+        scenario(**{f"workload__{key}": value for key, value in workload.items()})

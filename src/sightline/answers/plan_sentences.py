@@ -78,7 +78,8 @@ def rent(answer: PlanAnswer) -> str:
     hourly = plan_columns.value(best, "usd_per_hour")
     if hourly is None or best.profile.task.name != "training" or plan_columns.value(best, "cost_usd") is not None:
         return ""
-    return f"{plan_columns.shown('usd_per_hour', hourly)} per hour; set workload.total_tokens for the whole run"
+    for_run = "set workload.total_tokens or workload.samples for the whole run"
+    return f"{plan_columns.shown('usd_per_hour', hourly)} per hour; {for_run}"
 
 
 def why_it_wins(answer: PlanAnswer) -> str:

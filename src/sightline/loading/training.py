@@ -66,7 +66,12 @@ def _workload(mapping: object, base: Path | str | None, complaints: Complaints) 
     if task in TASKS and task not in _TASKS:
         complaints.add(f"workload.task is {show(task)}; allowed: {', '.join(_TASKS)}")
         return {}
-    return _with_lengths(check(WORKLOAD, mapping, "workload", complaints).values, base, complaints)
+    values = check(WORKLOAD, mapping, "workload", complaints).values
+    if values.keys() >= {"total_tokens", "samples"}:
+        complaints.add("workload has both total_tokens and samples; allowed: one of them")
+    if "epochs" in values and "samples" not in values:
+        complaints.add("workload.samples is missing; needed with workload.epochs: samples of the training set")
+    return _with_lengths(values, base, complaints)
 
 
 def _with_lengths(workload: Mapping[str, Any], base: Path | str | None, complaints: Complaints) -> dict[str, Any]:

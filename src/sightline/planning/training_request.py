@@ -82,7 +82,7 @@ def _check_length(spaces: Sequence[Space[Any]], request: Request) -> None:
     lacking = [space for space in spaces if space.scenario.workload.total_tokens is None]
     if lacking and (limits.deadline_s is not None or limits.budget_usd is not None):
         name = "deadline" if limits.deadline_s is not None else "budget"
-        raise InputError(f"{name} requires workload.total_tokens, the training tokens of the whole run")
+        raise InputError(f"{name} requires workload.total_tokens or workload.samples of the whole run")
 
 
 def _refuse_contradictions(spaces: Sequence[Space[Scenario]]) -> None:

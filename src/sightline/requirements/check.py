@@ -197,7 +197,7 @@ def _spread(interval: Interval | None, bound: float, written: Notation) -> str:
 def _reason(profile: Profile, key: str) -> str:
     """Why a figure is not known, where that is known."""
     if profile.task is TRAINING and key in _OF_A_RUN and profile.scenario.workload.total_tokens is None:
-        return " (set workload.total_tokens)"
+        return " (set workload.total_tokens or workload.samples)"
     if key.startswith("cost_usd") and profile.scenario.cluster.usd_per_hour is None:
         return " (a device has no price)"
     if profile.task is SERVING and key in _OF_AN_OBJECTIVE and profile.scenario.workload.slo is None:

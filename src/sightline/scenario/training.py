@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, TypeAlias
 
 from sightline.content import description
 from sightline.errors import InputError
-from sightline.quantities import TOKENS, Count, Number, rounded_up, show
+from sightline.quantities import RATE, SAMPLES, TOKENS, Count, Number, rounded_up, show
 from sightline.scenario.cluster import Question
 from sightline.scenario.lengths import Lengths, Rows, packed_rows, padded_rows
 from sightline.scenario.model import Model
@@ -41,11 +41,24 @@ class Pretrain:
     """Samples per optimizer step; ``{at_most: N}`` is the largest multiple of replicas x micro-batch up to N."""
     total_tokens: Annotated[Number | None, quantity(TOKENS)] = None
     """Tokens of the whole run, also as ``15T``, ``300B`` or ``2.5M``; gives run time, energy and cost."""
+    samples: Annotated[Number | None, quantity(SAMPLES)] = None
+    """Samples of the training set, in place of ``total_tokens``, which are then samples x their mean length x
+    ``epochs``."""
+    epochs: Annotated[Number | None, quantity(RATE)] = None
+    """How often each of the ``samples`` is seen, by default once."""
     lengths: Annotated[Lengths | None, anything] = None
     """Length of samples if they differ: a number, a list or a distribution; longer ones are cut."""
     packing: bool = False
     """True: rows hold several whole samples that do not see each other, and ``global_batch`` counts rows; false: one
     sample per row, padded to the longest of its micro-batch."""
+
+    def __post_init__(self) -> None:
+        """Turn samples and epochs into the tokens that they are."""
+        if self.samples is not None:
+            length = self.sequence_length if self.lengths is None else self.lengths.drawn(self.sequence_length).mean()
+            object.__setattr__(self, "total_tokens", float(self.samples * length * (self.epochs or 1)))
+            for name in ("samples", "epochs"):
+                object.__setattr__(self, name, None)
 
     def rows(self, micro_batch: Count) -> Rows:
         """Return what rows are made of in micro-batches of that many."""
