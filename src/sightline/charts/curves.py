@@ -154,7 +154,7 @@ def batch_chart(profiles: Sequence[Profile], room: Room = SCREEN) -> dict[str, A
     Left: tokens per second against time per token, each point labelled with the batch. Right: time to first token.
     """
     # Of a single output token there is no time between tokens.
-    if profiles[0].task is not GENERATION or not all(profile.tpot_s > 0 for profile in profiles):
+    if profiles[0].task is not GENERATION or not all(profile.tpot_s for profile in profiles):
         return None
     rows = _batches(profiles)
     lines = list(dict.fromkeys(row["line"] for row in rows))
@@ -252,8 +252,11 @@ def _differ_in(name: str, scenarios: "Sequence[ServingScenario]") -> bool:
 
 def rate_chart(profiles: Sequence[Profile], room: Room = SCREEN) -> dict[str, Any]:
     """Return times against the requests that are answered per second, a point for each rate or number of clients."""
-    panels = [_rate_panel(profiles, "ttft_s", 1.0, room), _rate_panel(profiles, "tpot_s", 1e-3, room)]
-    has_bands = any(f"{key}.p90" in profile.interval for key in ("ttft_s", "tpot_s") for profile in profiles)
+    divisors = {"ttft_s": 1.0, "tpot_s": 1e-3}
+    # Answers of one token have no time per token.
+    keys = [key for key in divisors if any(profile.figure(f"{key}.mean") is not None for profile in profiles)]
+    panels = [_rate_panel(profiles, key, divisors[key], room) for key in keys]
+    has_bands = any(f"{key}.p90" in profile.interval for key in keys for profile in profiles)
     lines = [
         "Bands are 80 % intervals of the 90th percentile." if has_bands else "",
         "Shaded: within the SLO. Hollow points miss it." if profiles[0].scenario.workload.slo else "",

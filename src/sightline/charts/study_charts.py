@@ -57,7 +57,7 @@ def sensitivity_chart(found: Sensitivity, room: Room = SCREEN) -> dict[str, Any]
         (key, LABELS[number], values[key])
         for key in task.times
         for number, values in found.elasticity.items()
-        if abs(values[key]) >= _NEGLIGIBLE
+        if abs(values.get(key, 0.0)) >= _NEGLIGIBLE
     ]
     if not rows:
         return None

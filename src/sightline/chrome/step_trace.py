@@ -233,7 +233,7 @@ def generation_trace(profile: Profile) -> str:
         "source": f"sightline, {profile.source}",
         "latency_s": float(profile.latency_s),
         "ttft_s": float(profile.ttft_s),
-        "tpot_s": float(profile.tpot_s),
+        "tpot_s": profile.tpot_s,
         "decode_steps": steps,
         "decode_steps_with_modules": min(steps, _FIRST + _LAST),
     }

@@ -40,6 +40,8 @@ def generation_from_mapping(
     parts = read_parts(mapping, {**MODEL, **CLUSTER}, base, complaints)
     asked = check(GENERATE, parts.workload, "workload", complaints).values
     workload = {key: value for key, value in asked.items() if key != "task"}
+    if workload.get("output_tokens") == 1 and "tpot_s" in parts.measured:
+        complaints.add("measured.tpot_s has no meaning with workload.output_tokens 1; leave it out")
     plan, remarks = settled_plan(parts, workload, complaints, free, "generate")
     if complaints.problems or parts.model is None or parts.cluster is None or plan is None:
         raise InputError(complaints.problems)

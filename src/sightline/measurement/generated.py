@@ -280,7 +280,7 @@ def _timed(generation: Generation, machine: Machine, rule: Rule, emit: Emit) -> 
         emit(
             {
                 "ttft_s": first,
-                "tpot_s": float(np.mean(further)) if further else 0.0,
+                "tpot_s": float(np.mean(further)) if further else None,
                 "latency_s": sum(answers.passes_s),
                 "passes_s": answers.passes_s,
             }
@@ -452,7 +452,7 @@ def result_of(scenario: GenerationScenario, runs: Runs) -> dict[str, Any]:
         "source": "measured",
         "fits": True,
         "ttft_s": ttft_s,
-        "tpot_s": tpot_s,
+        "tpot_s": tpot_s or None,
         "latency_s": whole_s,
         "output_tokens_per_s": tokens / whole_s,
         "phases": {

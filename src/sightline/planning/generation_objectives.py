@@ -1,6 +1,6 @@
 """What serving plans are compared by: objectives, limits, and the two figures of a Pareto front."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter
 from typing import Any
 
@@ -9,11 +9,12 @@ import numpy as np
 from sightline.errors import InputError, nearest
 from sightline.profile import Profile
 from sightline.profile.metrics import metric_of
+from sightline.scenario import Generate
 
 
 def _tokens_per_s_per_user(profile: Profile) -> Any:
     """Tokens per second that a user sees after the first; unknown where there is one token."""
-    return 1.0 / np.where(np.asarray(profile.tpot_s) > 0.0, profile.tpot_s, np.nan)
+    return np.nan if profile.tpot_s is None else 1.0 / np.asarray(profile.tpot_s)
 
 
 def _energy_j(profile: Profile) -> Any:
@@ -47,6 +48,8 @@ OBJECTIVES: Mapping[str, str] = {
     "interactivity": "output_tokens_per_s_per_user",
 }
 """Words for figures."""
+OF_FURTHER_TOKENS = ("tpot_s", "output_tokens_per_s_per_user")
+"""Figures that nobody has of one output token."""
 PARETO = ("output_tokens_per_s_per_user", "output_tokens_per_s_per_device")
 """Axes of the usual front: what a user sees, against what a device yields."""
 ALLOWED_AXES = "two objectives, such as latency,throughput"
@@ -60,6 +63,18 @@ def figure_key(name: str) -> str:
         allowed = (*OBJECTIVES, *FIGURES)
         raise InputError(f"objective is '{name}'; allowed for generation: {', '.join(allowed)}{nearest(name, allowed)}")
     return key
+
+
+def check_known(work: Generate, **named: Iterable[str]) -> None:
+    """Raise `InputError` for figures of further tokens, by the option that names them, where there is one token."""
+    problems = [
+        f"{option} is '{name}', a figure of the tokens after the first; workload.output_tokens is 1; use ttft_s"
+        for option, names in named.items()
+        for name in names
+        if work.output_tokens == 1 and figure_key(name) in OF_FURTHER_TOKENS
+    ]
+    if problems:
+        raise InputError(problems)
 
 
 def more_is_better(key: str) -> bool:

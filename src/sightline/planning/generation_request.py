@@ -9,7 +9,7 @@ from sightline.loading.sources import with_settings
 from sightline.planning.clusters import reads_back
 from sightline.planning.generation.generation_search import search
 from sightline.planning.generation.space import GenerationSpace
-from sightline.planning.generation_objectives import ALLOWED_AXES, figure_key
+from sightline.planning.generation_objectives import ALLOWED_AXES, check_known, figure_key
 from sightline.planning.plan_answer import LazySequence, NearestPlan, PlanAnswer
 from sightline.planning.plan_limits import BY_KEY, Command, Options, by_key, read_limits
 from sightline.planning.rationale.generation_rationale import explained_generation
@@ -31,6 +31,10 @@ def plan_generation(
     asked = {name: options[name] for name in ("objective", "top")}
     asked["limits"] = known = by_key(read_limits(**{name: options[name] for name in ("max_memory", "ttft", "tpot")}))
     asked["pareto"] = read_axes(options["pareto"], figure_key, ALLOWED_AXES)
+    axes = asked["pareto"]
+    check_known(
+        spaces[0].scenario.workload, objective=() if axes else (asked["objective"],), pareto=axes or (), limit=known
+    )
     if mixed is not None:
         if len(spaces) > 1 or anchor is not None:
             raise InputError(

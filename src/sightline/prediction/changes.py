@@ -10,6 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, get_args
 
 from sightline.profile import GENERATION, SERVING, Profile
+from sightline.profile.metrics import metric_of
 from sightline.quantities import GIB, SECONDS, format_quantity, significant
 from sightline.scenario import Plan, Scenario
 from sightline.scenario.plan import ContextExchange
@@ -286,14 +287,14 @@ def what_would_fit(profile: Profile, predict: Callable[[Any], Profile]) -> Seque
     if profile.fits:
         return ()
     scenario, is_served = profile.scenario, profile.task is GENERATION
-    key, time = ("tpot_s", "time per token") if is_served else ("step_time_s", "step time")
-    own_s = getattr(profile, key)
+    key = ("tpot_s" if profile.tpot_s else "ttft_s") if is_served else "step_time_s"
+    own_s, time = getattr(profile, key), metric_of(key).spoken
 
     def fitting(changes: Iterable[tuple[Change, Any]]) -> Iterator[str]:
         for change, other in changes:
             answer = predict(other)
             if answer.fits:
-                slower = getattr(answer, key) / own_s if own_s else 1.0
+                slower = getattr(answer, key) / own_s
                 total = answer.memory_bytes["total"] / GIB
                 yield f"{_in_words(change)} would fit with {total:.1f} GiB, at {slower:.2f} x the {time}"
 

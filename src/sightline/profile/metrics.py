@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 
 from sightline.content import record
-from sightline.quantities import Count, Number
+from sightline.quantities import Count, Number, either
 from sightline.scenario.precision import rate_dtype
 
 if TYPE_CHECKING:
@@ -141,12 +141,13 @@ LEVELS = tuple(LEVEL_NAMES)
 """Levels of the machine that may bind them. Memory is one of dram and l2; a bubble has the level of what it awaits."""
 
 
-def latency_s(work: "Generate", ttft_s: Number, tpot_s: Number) -> Number:
-    """Return seconds from arrival to the last token."""
-    return ttft_s + (work.output_tokens - 1.0) * tpot_s
+def latency_s(work: "Generate", ttft_s: Number, tpot_s: Number | None) -> Number:
+    """Return seconds from arrival to the last token; a single token has no ``tpot_s``: None, of many plans NaN."""
+    further = work.output_tokens - 1.0
+    return ttft_s if tpot_s is None else ttft_s + either(further > 0.0, further * tpot_s, 0.0)
 
 
-def output_tokens_per_s(work: "Generate", ttft_s: Number, tpot_s: Number) -> Number:
+def output_tokens_per_s(work: "Generate", ttft_s: Number, tpot_s: Number | None) -> Number:
     """Return tokens generated per second: those of all sequences over the latency of one.
 
     In a steady loop too: during the latency of one sequence all sequences together generate as many tokens.
@@ -291,7 +292,10 @@ _GENERATION = {
         "s", "TTFT", "From the batch's arrival to the first token of all its sequences.", spoken="time to first token"
     ),
     "tpot_s": Metric(
-        "s", "TPOT", "Mean time per output token of a sequence after the first.", spoken="time per output token"
+        "s",
+        "TPOT",
+        "Mean time per output token of a sequence after the first; null where there is one token.",
+        spoken="time per output token",
     ),
     "latency_s": Metric("s", "latency", "From arrival to the last token.", _latency_s),
     "output_tokens_per_s": Metric("tokens/s", "tokens/s", "Tokens generated on the whole cluster.", _output_rate),

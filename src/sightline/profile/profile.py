@@ -7,6 +7,7 @@ the scenario holds arrays; ``profile[i]`` is the profile of one of its plans.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from functools import partial, reduce
+from math import isnan
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -274,7 +275,7 @@ class Profile:
         metric = self.task.metrics.get(name)
         if metric is None:
             raise AttributeError(f"a {self.task.name} profile has no {name}")
-        return None if metric.formula is None else as_python(metric.formula(self))
+        return None if metric.formula is None else _plain(metric.formula(self))
 
     def __reduce__(self) -> Any:
         """Copy and pickle with every figure computed."""
@@ -395,12 +396,13 @@ def _shown(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return a figure with Python's own numbers where it holds scalars of NumPy."""
+    """Return a figure with Python's own numbers where it holds scalars of NumPy, and None for one that is none."""
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, tuple):
         return tuple(map(_plain, value))
-    return as_python(value)
+    value = as_python(value)
+    return None if isinstance(value, float) and isnan(value) else value
 
 
 def _held(stages: Sequence[StageMemory]) -> list[StageMemory]:

@@ -76,6 +76,8 @@ _OF_A_RUN = ("total_tokens", "steps", "run_time_s", "energy_j", "cost_usd")
 """Figures of a training that need to know how long it is."""
 _OF_AN_OBJECTIVE = ("goodput_requests_per_s", "good_share", "capacity_requests_per_s")
 """Figures of a load that need an objective."""
+_OF_FURTHER_TOKENS = ("tpot_s", "itl_s")
+"""Times between tokens, which a single one has not."""
 _LOWER = (">=", ">")
 _NO_INTERVAL = " (no interval)"
 _EXACT = ("usd_per_hour", "total_tokens", "steps", "model_flops", "hardware_flops", "peak_flops", "flops", "bytes")
@@ -202,6 +204,8 @@ def _reason(profile: Profile, key: str) -> str:
         return " (a device has no price)"
     if profile.task is SERVING and key in _OF_AN_OBJECTIVE and profile.scenario.workload.slo is None:
         return " (set workload.slo)"
+    if key.startswith(_OF_FURTHER_TOKENS) and not (profile.task is SERVING and profile.fits is False):
+        return " (it does not exist: no tokens follow the first)"
     return " (the plan does not fit in memory)" if profile.fits is False else ""
 
 

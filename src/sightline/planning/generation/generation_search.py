@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from itertools import groupby
+from math import isnan
 from typing import Any, cast
 
 import numpy as np
@@ -68,7 +69,8 @@ def _figure(whole: Callable[[], Profile], name: str, _: Profile) -> Any:
 def ranked_plan(rank: int, key: str, one: Ranked, users: Callable[[], int] | None = None) -> RankedPlan:
     """Return a plan in its place; ``users`` works out the most that it serves at a time."""
     question = one.plan.variant.scenario
-    figures: dict[str, Any] = {**one.plan.figures, **rent_of(question, one.plan.figures["cost_usd_per_million_tokens"])}
+    known: dict[str, Any] = {name: None if isnan(value) else value for name, value in one.plan.figures.items()}
+    figures = known | rent_of(question, known["cost_usd_per_million_tokens"])
     return RankedPlan(
         rank=rank,
         profile=profile_of_kept(one.plan),

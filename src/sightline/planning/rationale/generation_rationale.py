@@ -108,12 +108,17 @@ def compared(best: Profile, other: Profile, limits: Limits) -> str:
     """Return both latencies beside those of the best, and the limits that are missed."""
     said = [
         f"{_latency(key, other)} instead of {format_quantity(float(getattr(best, key)), SECONDS)}"
-        for key in LATENCIES
+        for key in _latencies(best)
         if abs(getattr(other, key) / getattr(best, key) - 1) >= SEEN
     ]
     missed = [key for key, limit in limits.items() if missed_by(key, FIGURES[key](other), limit) > 1]
     said += [f"misses the limit for {BY_KEY[key][1].label if key in BY_KEY else key}" for key in missed]
     return ", ".join(said) or "same latencies"
+
+
+def _latencies(profile: Profile) -> list[str]:
+    """The latencies that a plan has: one output token has no time per further one."""
+    return [key for key in LATENCIES if getattr(profile, key) is not None]
 
 
 def _latency(key: str, profile: Profile) -> str:
@@ -132,7 +137,7 @@ def nearest_of(kinds: Iterable["Variations"], objective: str, limits: Limits, co
             found = search([other], objective, limits, top=1)
             if found.plans:
                 plan = found.plans[0]
-                latencies = ", ".join(_latency(key, plan.profile) for key in LATENCIES)
+                latencies = ", ".join(_latency(key, plan.profile) for key in _latencies(plan.profile))
                 price = plan.figures.get("cost_usd_per_million_tokens")
                 said = f"{memory_needed(plan.profile)}, {latencies}"
                 said += "" if price is None else f", {price:.2f} USD per million tokens"

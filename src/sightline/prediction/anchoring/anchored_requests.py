@@ -114,7 +114,8 @@ class AnchoredRequests:
             own = unexplained(engine.scenario, key)
             after = {**after, **self.cases.weights(own)}
             left[key] = self.corrections.share_left(own, before, after, self.cases.known(own))
-        left["output_tokens_per_s"] = left["tpot_s" if engine.scenario.workload.continuous else "latency_s"]
+        work = engine.scenario.workload
+        left["output_tokens_per_s"] = left["tpot_s" if work.continuous and work.output_tokens > 1 else "latency_s"]
         return {key: spread * sqrt(left[key]) for key, spread in usual.items()}
 
     def evidence(self, scenario: GenerationScenario, usual: str) -> str:

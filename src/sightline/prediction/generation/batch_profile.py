@@ -318,7 +318,7 @@ def _spreads(profile: Profile, constants: InferenceConstants, known: Knowledge |
         return {}
     share = float(profile.ttft_s) / float(profile.latency_s)
     whole = share * first + (1.0 - share) * step
-    rate = step if scenario.workload.continuous else whole
+    rate = step if scenario.workload.continuous and share < 1.0 else whole
     usual = {"ttft_s": first, "tpot_s": step, "latency_s": whole, "output_tokens_per_s": rate}
     return usual if known is None else known.narrowed(scenario, usual)
 

@@ -353,7 +353,7 @@ def latencies(workers: Workers, constants: InferenceConstants) -> Latencies:
         workers=workers,
         # Little's law: a request that waits for KV-cache memory waits until enough running requests finish.
         ttft_s=first_s + (waves - 1.0) * (first_s + further_s),
-        tpot_s=further_s / larger(work.output_tokens - 1.0, 1.0),
+        tpot_s=further_s / either(work.output_tokens > 1, work.output_tokens - 1.0, np.nan),
         prefill=prefill,
         decode=decode,
         prefills=waves * prefill.passes * (course.rounds + course.replaced),
