@@ -51,20 +51,34 @@ def write(scenario: "Scenario | GenerationScenario | ServingScenario") -> Launch
     Raises:
         InputError: The framework is none that is launched, or does not offer something of the plan; a sentence each.
     """
-    from sightline.scenario import Scenario, ServingScenario
+    from sightline.scenario import ServingScenario
 
     if isinstance(scenario, ServingScenario):
         from sightline.launching.engines.requests import as_generation
 
         scenario = as_generation(scenario)
-    if isinstance(scenario, Scenario):
-        name, writers = scenario.plan.framework.name, WRITERS
-    else:
-        name, writers = scenario.plan.engine.name, ENGINE_WRITERS
+    name, writers = _writers(scenario)
     if name not in writers:
-        raise InputError(f"plan.framework is {name}, for which no launch is written; written: {', '.join(writers)}")
+        raise InputError(_unwritten(name, writers))
     launch: Launch = _module(writers[name]).write(scenario)
     return launch
+
+
+def obstacles(scenario: "Scenario | GenerationScenario | ServingScenario") -> tuple[str, ...]:
+    """Return what keeps a scenario from being launched, a sentence each; nothing where `write` takes it."""
+    name, writers = _writers(scenario)
+    rules = _module("training.rules" if writers is WRITERS else "engines.rules")
+    return (*(() if name in writers else (_unwritten(name, writers),)), *rules.refusals(scenario))
+
+
+def _writers(scenario: Any) -> tuple[str, Mapping[str, str]]:
+    """The framework or engine of a scenario, and what is written beside it."""
+    plan = scenario.plan
+    return (plan.engine.name, ENGINE_WRITERS) if hasattr(plan, "engine") else (plan.framework.name, WRITERS)
+
+
+def _unwritten(name: str, writers: Mapping[str, str]) -> str:
+    return f"plan.framework is {name}, for which no launch is written; written: {', '.join(writers)}"
 
 
 def read(source: str | Path) -> Reading:

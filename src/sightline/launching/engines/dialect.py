@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from sightline.catalog.yaml12 import parse
 from sightline.errors import InputError
 from sightline.launching.engines.requests import DTYPES, READ_DTYPES, Request, model_argument, quantization, requests_of
+from sightline.launching.engines.rules import refusals
 from sightline.launching.engines.servers import LOCAL, Arguments, Command, Server, launch
 from sightline.launching.hugging_face import model_of
 from sightline.launching.launch import Launch, Reading, refuse
@@ -165,8 +166,6 @@ class Dialect:
     """What a command calls the model, and what to say about that."""
     says_formats: bool = True
     """Whether the user hears of formats that weights have to be published in."""
-    problems: Callable[[Sequence[Request]], Iterable[str]] = field(default=lambda _: ())
-    """What of a plan the engine cannot launch."""
     notes: Callable[[Sequence[Request]], Iterable[str]] = field(default=lambda _: ())
     """What of a plan no option says, and what the user has to know."""
     of_node: Callable[[Request, Server, int, str], Arguments] = field(default=lambda *_: {})
@@ -223,7 +222,7 @@ class Dialect:
             InputError: The plan has something that the engine cannot launch; a sentence each.
         """
         requests = requests_of(scenario, self.weights)
-        refuse(list(self.problems(requests)))
+        refuse(refusals(scenario))
         model, unknown = self.model(scenario)
         written_commands = {
             request.role: Command(

@@ -13,7 +13,7 @@ from sightline.launching.engines.dialect import (
     without,
 )
 from sightline.launching.engines.requests import Request, budget_notes, unwritten_notes
-from sightline.launching.engines.servers import Arguments, Server, one_node_problems
+from sightline.launching.engines.servers import Arguments, Server
 from sightline.launching.options import Options
 from sightline.launching.table import Option
 
@@ -97,7 +97,6 @@ DIALECT = Dialect(
     words=lambda _, model: ("python", "-m", "lightllm.server.api_server", "--model_dir", model),
     port=8000,
     weights=WEIGHTS,
-    problems=lambda r: one_node_problems(r[-1].scenario, "pipeline_parallel", "data_parallel", "expert_parallel"),
     notes=_notes,
     of_node=_of_node,
     models=("model-dir",),

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from sightline.launching.engines.dialect import Dialect, Row, reachable, switch
 from sightline.launching.engines.requests import Request, model_argument, published_format, unwritten_notes
-from sightline.launching.engines.servers import one_node_problems
 from sightline.launching.options import Options
 from sightline.launching.table import Option
 from sightline.scenario import GenerationScenario
@@ -140,7 +139,6 @@ DIALECT = Dialect(
     port=8080,
     model=_model,
     says_formats=False,
-    problems=lambda r: one_node_problems(r[-1].scenario, "tensor_parallel", "data_parallel", "expert_parallel"),
     notes=_notes,
     of_node=reachable,
     models=("model", "hf-repo", "hf-file"),

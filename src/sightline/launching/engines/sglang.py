@@ -18,7 +18,7 @@ from sightline.launching.engines.dialect import (
     without,
 )
 from sightline.launching.engines.requests import Request, device_host_bytes, storage_notes
-from sightline.launching.engines.servers import Arguments, Server, tier_problems
+from sightline.launching.engines.servers import Arguments, Server
 from sightline.launching.options import Options
 from sightline.launching.table import Option
 
@@ -222,7 +222,6 @@ DIALECT = Dialect(
     router=_router,
     router_package="sglang-router",
     weights=WEIGHTS,
-    problems=lambda requests: tier_problems(requests[0].scenario, most=2),
     notes=_notes,
     of_node=_of_node,
     models=("model-path", "model"),

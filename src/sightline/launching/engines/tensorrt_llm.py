@@ -21,7 +21,7 @@ from sightline.launching.engines.dialect import (
     reachable,
 )
 from sightline.launching.engines.requests import Request, budget_notes, device_host_bytes, requests_of, size
-from sightline.launching.engines.servers import Server, largest_node, tier_problems
+from sightline.launching.engines.servers import Server, largest_node
 from sightline.launching.launch import Launch
 from sightline.launching.options import Options
 from sightline.launching.table import Option
@@ -70,23 +70,6 @@ def _text(request: Request) -> str:
     settings = file_settings(OPTIONS, request)
     # Without this key the engine takes graphs of its own choice.
     return yaml.safe_dump({**settings, "cuda_graph_config": settings.get("cuda_graph_config")}, sort_keys=False)
-
-
-def _problems(requests: Sequence[Request]) -> Iterator[str]:
-    """What the engine cannot launch."""
-    yield from tier_problems(requests[0].scenario, most=1)
-    for request in requests:
-        key, plan = request.key, request.plan
-        if plan.data_parallel > 1 and request.scenario.model.experts is None:
-            yield (
-                f"{key}.data_parallel is {plan.data_parallel}; TensorRT-LLM has it for attention of models with "
-                "experts; plan.replicas are servers of their own"
-            )
-        elif plan.data_parallel > 1 and plan.tensor_parallel > 1:
-            yield (
-                f"{key}.tensor_parallel is {plan.tensor_parallel} with data_parallel {plan.data_parallel}; "
-                "TensorRT-LLM's data-parallel attention spans all ranks: allowed is tensor_parallel 1"
-            )
 
 
 def _tensor(options: Options) -> int:
@@ -213,7 +196,6 @@ DIALECT = Dialect(
     words=_words,
     port=PORT,
     router=_router,
-    problems=_problems,
     notes=_notes,
     of_node=reachable,
     positional=True,

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from sightline.launching.engines.dialect import Dialect, Row, degree, drafts, formats, memory_share, number
 from sightline.launching.engines.requests import DTYPES, READ_DTYPES, Request, budget_notes, unwritten_notes
-from sightline.launching.engines.servers import Arguments, Server, one_node_problems
+from sightline.launching.engines.servers import Arguments, Server
 from sightline.launching.options import Options
 from sightline.launching.table import Option
 
@@ -61,14 +61,6 @@ def _words(request: Request, model: str) -> tuple[str, ...]:
     return ("env", *switches, "text-generation-launcher", "--model-id", model)
 
 
-def _problems(requests: Sequence[Request]) -> Iterator[str]:
-    """What the engine cannot launch."""
-    scenario = requests[-1].scenario
-    yield from one_node_problems(scenario, "pipeline_parallel", "data_parallel", "expert_parallel")
-    if scenario.plan.dtype == "fp32":
-        yield "plan.dtype is fp32; TGI computes in float16 or bfloat16"
-
-
 def _of_node(_request: Request, server: Server, _rank: int, _address: str) -> Arguments:
     """What servers on one node have of their own."""
     return {"--master-port": RANKS_PORT + server.number, "--shard-uds-path": f"/tmp/tgi-{server.number}"}  # noqa: S108
@@ -94,7 +86,6 @@ DIALECT = Dialect(
     words=_words,
     port=3000,
     weights=WEIGHTS,
-    problems=_problems,
     notes=_notes,
     of_node=_of_node,
     models=("model-id",),

@@ -13,10 +13,8 @@ from sightline.launching.engines.dialect import (
     switch,
 )
 from sightline.launching.engines.requests import Request, unwritten_notes
-from sightline.launching.engines.servers import one_node_problems
 from sightline.launching.table import Option
 from sightline.loading.clusters.this_machine import THIS_MACHINE
-from sightline.scenario.generation import DEGREES
 
 WEIGHTS: Mapping[str, str] = {"nf4": "bnb-4bit", "w8a16": "bnb-8bit", "int8": "bnb-8bit"}
 """Formats that it converts weights to while it loads them."""
@@ -59,7 +57,6 @@ DIALECT = Dialect(
     words=lambda _, model: ("transformers", "serve", model),
     port=8000,
     weights=WEIGHTS,
-    problems=lambda requests: one_node_problems(requests[-1].scenario, *DEGREES),
     notes=_notes,
     of_node=reachable,
     models=("force-model",),

@@ -19,7 +19,7 @@ from sightline.launching.engines.dialect import (
     switch,
 )
 from sightline.launching.engines.requests import Request, budget_notes, host_bytes, storage_notes
-from sightline.launching.engines.servers import LOCAL, Arguments, Server, largest_node, tier_problems
+from sightline.launching.engines.servers import LOCAL, Arguments, Server
 from sightline.launching.options import Options
 from sightline.launching.table import Option
 from sightline.scenario import GenerationScenario
@@ -56,24 +56,6 @@ READ_CACHES: Mapping[str, str] = {
 OFFLOADING = "OffloadingConnector"
 """What keeps evicted keys and values in other memories."""
 ROLES: Mapping[str, str] = {"prefill": "kv_producer", "decode": "kv_consumer"}
-
-
-def _problems(requests: Sequence[Request]) -> Iterator[str]:
-    """What the engine cannot launch."""
-    yield from tier_problems(requests[0].scenario)
-    for request in requests:
-        key, plan, most = request.key, request.plan, largest_node(request.scenario.cluster)
-        ranks, of_rank = int(plan.tensor_parallel * plan.data_parallel), plan.tensor_parallel * plan.pipeline_parallel
-        if plan.expert_parallel not in (1, ranks):
-            yield (
-                f"{key}.expert_parallel is {plan.expert_parallel}; vLLM spreads experts over all ranks of tensor x "
-                f"data parallel or splits each over them: allowed are 1 and {ranks}"
-            )
-        if plan.data_parallel > 1 and of_rank > most:
-            yield (
-                f"{key}.data_parallel is {plan.data_parallel} with ranks of {of_rank} devices; allowed: ranks that fit "
-                f"on a node of {most}"
-            )
 
 
 def _sequences(request: Request) -> int:
@@ -222,7 +204,6 @@ DIALECT = Dialect(
     router=_router,
     router_package="vllm-router",
     weights=WEIGHTS,
-    problems=_problems,
     notes=_notes,
     of_node=_of_node,
     environment=_environment,

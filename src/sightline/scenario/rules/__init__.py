@@ -1,6 +1,6 @@
 """What a plan may be: one list of rules per task, by which loading reports, meshes mask and searches count."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from math import prod
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -111,10 +111,15 @@ def generation_questions(
     yield GENERATION_RULES, shared | taken
 
 
-def verdict(scenario: "Scenario | GenerationScenario", stated: Mapping[str, Any] = MappingProxyType({})) -> Verdict:
+def verdict(
+    scenario: "Scenario | GenerationScenario",
+    stated: Mapping[str, Any] = MappingProxyType({}),
+    further: Iterable[tuple[tuple[Rule, ...], Mapping[str, Any]]] = (),
+) -> Verdict:
     """Return which plans of a scenario with array-valued fields break no rule, and how many break each.
 
-    ``stated`` are keys of the plan that no field holds, such as ``max_sequences``.
+    ``stated`` are keys of the plan that no field holds, such as ``max_sequences``; ``further`` are rules with the facts
+    of a plan of generation that they are asked of, beside its own.
     """
     facts = {**facts_of(scenario), **stated}
     if isinstance(scenario, Scenario):
@@ -122,7 +127,7 @@ def verdict(scenario: "Scenario | GenerationScenario", stated: Mapping[str, Any]
     split = scenario.plan.disaggregate
     pools = {} if split is None else {"prefill": _degrees(split.prefill), "decode": _degrees(scenario.plan)}
     questions = list(generation_questions(facts, pools))
-    return judged([*questions, *further_devices(GENERATION_RULES, scenario.cluster, facts)])
+    return judged([*questions, *further_devices(GENERATION_RULES, scenario.cluster, facts), *further])
 
 
 def facts_of(scenario: "Scenario | GenerationScenario") -> dict[str, Any]:

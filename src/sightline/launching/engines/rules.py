@@ -1,0 +1,218 @@
+"""State what the servers that are written can run: rules beside those of a plan, by which a search leaves plans out."""
+
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from sightline.errors import InputError
+from sightline.frameworks import Engine
+from sightline.launching.engines.requests import pools
+from sightline.launching.engines.servers import largest_node, placed
+from sightline.launching.registry import ENGINE_WRITERS
+from sightline.quantities import Count
+from sightline.scenario import Disaggregation, Model
+from sightline.scenario.generation import DEGREES, KvTier
+from sightline.scenario.rules import facts_of
+from sightline.scenario.rules.rulebook import Broken, Check, Checks, Facts, Mask, Rule, broken_rules, needed, rules_of
+
+TIERS: Final[Mapping[str, int]] = {"vllm": 2**31, "sglang": 2, "tensorrt-llm": 1}
+"""Memories behind the device's that an engine takes at most; these engines have servers for prefill or decode alone."""
+LACKING: Final[Mapping[str, tuple[str, ...]]] = {
+    **dict.fromkeys(("lightllm", "tgi"), ("pipeline_parallel", "data_parallel", "expert_parallel")),
+    "llama.cpp": ("tensor_parallel", "data_parallel", "expert_parallel"),
+    "transformers": DEGREES,
+}
+"""Degrees that engines lack whose servers have the devices of one node."""
+
+
+def engine_workers(framework: Engine, disaggregate: Disaggregation) -> Checks:
+    """Servers of some engines only prefill and decode together."""
+    yield Check(
+        framework.name in TIERS,
+        "plan.disaggregate is not launched with {framework.name}; launched with " + ", ".join(TIERS),
+    )
+
+
+def engine_tiers(framework: Engine, kv_tiers: tuple[KvTier, ...], prefix_cache: bool) -> Checks:
+    """Engines keep evicted keys and values in so many memories behind the device's."""
+    most, count = TIERS.get(framework.name, 0), len(kv_tiers)
+    yield Check(
+        not count or most > 0,
+        "plan.kv_tiers is not launched with {framework.name}; launched with " + ", ".join(TIERS),
+    )
+    yield Check(
+        not most or count <= most,
+        "plan.kv_tiers has {count} memories; {framework.name} keeps keys and values in at most {most} behind the "
+        "device's",
+        {"count": count, "most": most},
+    )
+    yield Check(
+        not (most and count) or prefix_cache, "plan.kv_tiers needs plan.prefix_cache true, whose blocks the tiers keep"
+    )
+
+
+def tiers_of_workers(framework: Engine, kv_tiers: tuple[KvTier, ...], disaggregate: Disaggregation) -> Checks:
+    """Servers for prefill or decode alone have no memories behind the device's."""
+    yield Check(
+        not kv_tiers or framework.name not in TIERS,
+        "plan.kv_tiers is not launched with plan.disaggregate; one of them is",
+    )
+
+
+def server_degrees(
+    framework: Engine,
+    key: str,
+    tensor_parallel: Count,
+    pipeline_parallel: Count,
+    data_parallel: Count,
+    expert_parallel: Count,
+) -> Checks:
+    """Some engines launch no pipeline, data or expert parallelism."""
+    degrees = dict(zip(DEGREES, (tensor_parallel, pipeline_parallel, data_parallel, expert_parallel), strict=True))
+    for name in LACKING.get(framework.name, ()):
+        yield Check(
+            degrees[name] == 1,
+            "{key}.{name} is {degree}; {framework.name} launches only 1",
+            {"name": name, "degree": degrees[name]},
+        )
+
+
+def server_on_a_node(
+    framework: Engine, key: str, node_devices: int, tensor_parallel: Count, pipeline_parallel: Count
+) -> Checks:
+    """A server of some engines has the devices of one node."""
+    lacking = LACKING.get(framework.name, DEGREES)
+    degrees = {"tensor_parallel": tensor_parallel, "pipeline_parallel": pipeline_parallel}
+    for name in degrees.keys() - set(lacking):
+        yield Check(
+            degrees[name] <= node_devices,
+            "{key}.{name} is {degree}; a server of {framework.name} has the devices of one node, {node_devices}",
+            {"name": name, "degree": degrees[name]},
+        )
+
+
+def vllm_experts(
+    framework: Engine, key: str, tensor_parallel: Count, data_parallel: Count, expert_parallel: Count
+) -> Checks:
+    """Ranks of vLLM share the experts, all of them or none."""
+    ranks = tensor_parallel * data_parallel
+    yield Check(
+        (expert_parallel == 1) | (expert_parallel == ranks) | (framework.name != "vllm"),
+        "{key}.expert_parallel is {expert_parallel}; vLLM spreads experts over all ranks of tensor x data parallel or "
+        "splits each over them: allowed are 1 and {ranks}",
+        {"ranks": ranks},
+    )
+
+
+def vllm_ranks(
+    framework: Engine,
+    key: str,
+    node_devices: int,
+    tensor_parallel: Count,
+    pipeline_parallel: Count,
+    data_parallel: Count,
+) -> Checks:
+    """Data-parallel ranks of vLLM fit on a node."""
+    taken = tensor_parallel * pipeline_parallel
+    yield Check(
+        (data_parallel == 1) | (taken <= node_devices) | (framework.name != "vllm"),
+        "{key}.data_parallel is {data_parallel} with ranks of {taken} devices; allowed: ranks that fit on a node of "
+        "{node_devices}",
+        {"taken": taken},
+    )
+
+
+def tensorrt_attention(
+    framework: Engine, key: str, model: Model, tensor_parallel: Count, data_parallel: Count
+) -> Checks:
+    """Data-parallel attention of TensorRT-LLM spans all ranks of a model with experts."""
+    alone = (data_parallel == 1) | (framework.name != "tensorrt-llm")
+    yield Check(
+        alone | (model.experts is not None),
+        "{key}.data_parallel is {data_parallel}; TensorRT-LLM has it for attention of models with experts; "
+        "plan.replicas are servers of their own",
+    )
+    yield Check(
+        alone | (tensor_parallel == 1) | (model.experts is None),
+        "{key}.tensor_parallel is {tensor_parallel} with data_parallel {data_parallel}; TensorRT-LLM's data-parallel "
+        "attention spans all ranks: allowed is tensor_parallel 1",
+    )
+
+
+def tgi_dtype(framework: Engine, dtype: str) -> Checks:
+    """TGI computes in float16 or bfloat16."""
+    yield Check(framework.name != "tgi" or dtype != "fp32", "plan.dtype is fp32; TGI computes in float16 or bfloat16")
+
+
+def servers_on_nodes(
+    servers: list[tuple[Count, Count]], nodes: tuple[int, int, int], group_devices: tuple[int, ...] | None
+) -> Checks:
+    """Each server has devices of one node, or whole nodes."""
+    if group_devices is not None:
+        return  # `refusals` places them
+    whole, per_node, rest = nodes
+    sizes = " and ".join(str(count) for count in dict.fromkeys(count for count in (per_node, rest) if count))
+    yield Check(_have_room(servers, whole, per_node, rest), "servers do not fit whole onto nodes of " + sizes)
+
+
+def _have_room(servers: list[tuple[Count, Count]], whole: int, per_node: int, rest: int) -> Mask:
+    """Whether servers fit as `placed` puts them, on whole nodes and one with the ``rest`` of the devices.
+
+    ``servers`` are sizes and counts, those of one role after those of the other.
+    """
+    untouched: Any = whole
+    begun: list[tuple[Any, Any]] = [(1, rest)]
+    found: Any = True
+    for size, count in servers:
+        spans, each = size > per_node, np.maximum(per_node // size, 1)
+        within = sum(nodes * (free // size) for nodes, free in begun) + untouched * (per_node // size)
+        across = (size % per_node == 0) & (untouched // np.maximum(size // per_node, 1) >= count)
+        found = found & np.where(spans, across, within >= count)
+        full = np.where(spans, 0, np.minimum(count // each, untouched))
+        left = np.where(spans, 0, np.minimum(count, untouched * each) - full * each)
+        last = np.where(spans, 0, np.maximum(count - untouched * each, 0))
+        begun = [(full, per_node - each * size), (left > 0, per_node - left * size), (1, rest - last * size)]
+        untouched = untouched - full - (left > 0) - np.where(spans, count * size // per_node, 0)
+    return np.asarray(found)
+
+
+LAUNCH_RULES: tuple[Rule, ...] = rules_of(sys.modules[__name__])
+"""What a launch can run, some of them for the engines that they name."""
+
+
+def launch_questions(scenario: Any) -> Iterator[tuple[tuple[Rule, ...], Facts]]:
+    """Yield the rules and the facts that they are asked of: those with a ``key`` of the servers of each role.
+
+    They say nothing of an engine for which no launch is written.
+    """
+    if scenario.plan.engine.name not in ENGINE_WRITERS:
+        return
+    cluster, roles = scenario.cluster, pools(scenario)
+    of_role = tuple(rule for rule in LAUNCH_RULES if "key" in needed(rule))
+    facts = {
+        **facts_of(scenario),
+        "node_devices": largest_node(cluster),
+        "nodes": (cluster.devices // cluster.per_node, cluster.per_node, cluster.devices % cluster.per_node),
+        "servers": [
+            (plan.tensor_parallel * plan.pipeline_parallel * plan.data_parallel, plan.replicas)
+            for plan in roles.values()
+        ],
+    }
+    yield tuple(rule for rule in LAUNCH_RULES if rule not in of_role), facts
+    for role, plan in roles.items():
+        degrees = {name: getattr(plan, name) for name in DEGREES}
+        yield of_role, {**facts, **degrees, "key": f"plan.disaggregate.{role}" if role else "plan"}
+
+
+def refusals(scenario: Any) -> list[Broken]:
+    """Return a sentence for all of one plan, of generation or of serving, that the launch of its engine cannot run."""
+    found = [broken for rules, facts in launch_questions(scenario) for broken in broken_rules(rules, facts)]
+    if scenario.plan.engine.name in ENGINE_WRITERS:
+        try:
+            placed(scenario)
+        except InputError as error:
+            others = [one for one in found if one.rule != servers_on_nodes.__name__]
+            return [*others, *(Broken(problem, servers_on_nodes.__name__) for problem in error.problems)]
+    return found
