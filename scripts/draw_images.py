@@ -25,9 +25,9 @@ PLANS = "examples/plans"
 PICTURES = {
     "prediction.svg": ["predict", "examples/llama-2-7b-zero2-8xa800.yaml"],
     "sweep.svg": ["predict", "examples/sweep-llama-2-7b.yaml"],
-    "plan.svg": ["plan", f"{PLANS}/llama-3-70b-64xh100.yaml", "--launchable"],
+    "plan.svg": ["plan", f"{PLANS}/llama-3-70b-64xh100.yaml"],
     "plan-front.svg": [
-        *("plan", f"{PLANS}/llama-3-70b-30-days.yaml", "--pareto", "time,cost", "--launchable"),
+        *("plan", f"{PLANS}/llama-3-70b-30-days.yaml", "--pareto", "time,cost"),
         *("--price", "b200-sxm-180gb=8"),
     ],
     "plan-serving.svg": [

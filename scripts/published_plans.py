@@ -35,6 +35,6 @@ def within(case: Mapping[str, Any]) -> dict[str, float]:
 def _fastest_s(question: Mapping[str, Any], fields: Mapping[str, Any]) -> float:
     """The step time of the fastest plan with some of the fields as they are given."""
     overrides = {f"plan.{key}": value for key, value in fields.items()}
-    answer = sl.plan(question, launchable=True, top=2, overrides=overrides)
+    answer = sl.plan(question, top=2, overrides=overrides)
     # A plan that surely fits goes before a faster one that may not, if the two cannot be told apart.
     return min(float(one.profile.step_time_s) for one in answer.plans)

@@ -38,7 +38,7 @@ def main(examples: Path) -> None:
             raise SystemExit("the chart is no SVG")
         launch = Path(folder) / "launch"
         question = examples / "plans" / "llama-3.1-8b-rtx-4090.yaml"
-        command: list[str | Path] = [tool, "plan", question, "--launchable", "--launch", launch, "--json"]
+        command: list[str | Path] = [tool, "plan", question, "--launch", launch, "--json"]
         planned = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
         if not planned["plans"] or not any(launch.iterdir()):
             raise SystemExit("nothing was planned, or not written")

@@ -64,7 +64,6 @@ def trained(**changes: Any) -> PlanAnswer:
         "step_time_s",
         tied={1: True},
         better={1: 0.43, 2: 0.11, 3: 0.02},
-        launchable={3: False},
         obstacles={3: ("megatron does not offer it",)},
     )
     fields: dict[str, Any] = {

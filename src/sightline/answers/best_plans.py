@@ -141,7 +141,7 @@ def _reasons(answer: PlanAnswer) -> Iterator[out.Rows]:
 
 def _searched(answer: PlanAnswer) -> Iterator[out.Part]:
     """What was searched, and what of it was left out and why."""
-    counts = [plan_sentences.searched(answer), *plan_sentences.left_out(answer)]
+    counts = [plan_sentences.searched(answer), *plan_sentences.left_out(answer), *plan_sentences.held_fixed(answer)]
     yield out.Lines(title="Search space", lines=counts)
     for title, headings, rows in (
         ("", ("exceed", "limit", ""), plan_sentences.beyond_limits(answer)),

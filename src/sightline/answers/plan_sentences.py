@@ -7,8 +7,10 @@ from math import floor
 from typing import Any
 
 from sightline.answers import labels, plan_columns, units
+from sightline.launching.engines.rules import LAUNCH_RULES as SERVER_RULES
 from sightline.launching.training.rules import LAUNCH_RULES
 from sightline.loading import to_mapping
+from sightline.loading.plans import OFFERED
 from sightline.loading.sources import as_options
 from sightline.planning.clusters import PRICE_OF, devices_setting, reads_back
 from sightline.planning.plan_answer import PlanAnswer, RankedPlan
@@ -31,6 +33,7 @@ _LEFT_OUT = {
     "slower": "their minimum time exceeds the best plan found",
 }
 """Why valid plans are not evaluated, in words; neither limits nor rules."""
+_KEEPS_FROM_LAUNCH = {rule.__name__ for rule in (*OFFERED, *LAUNCH_RULES, *SERVER_RULES)}
 _MOST_RULES, _MOST_LINES, _MOST_OBSTACLES = 3, 8, 4
 _NOTHING_NEAR = (
     "none found among all other plans, LoRA and QLoRA (training), smaller formats and batches (generation), "
@@ -45,11 +48,21 @@ _LEAST_SHARE = 0.05
 def title(answer: PlanAnswer) -> str:
     """Return what was planned: the scenario's name, or the model and, where all plans agree, what it runs on."""
     if not answer.plans:
-        return "No plan fits"
+        return f"No {_searched_kind(answer)} fits"
     scenario = answer.plans[0].profile.scenario
     named = scenario.name
     clusters = {p.profile.scenario.cluster.in_words for p in answer.plans}
     return named or (labels.title(scenario) if len(clusters) == 1 else scenario.model.name)
+
+
+def _searched_kind(answer: PlanAnswer) -> str:
+    """What none of is there: plans, or those that can be launched where others were left out."""
+    return "launchable plan" if unlaunched(answer) else "plan"
+
+
+def unlaunched(answer: PlanAnswer) -> dict[str, int]:
+    """Return how many candidates cannot be launched, by the rule that they break; nothing where these were searched."""
+    return {name: count for name, count in answer.rejected.items() if name in _KEEPS_FROM_LAUNCH}
 
 
 def subtitle(answer: PlanAnswer) -> list[str]:
@@ -204,6 +217,12 @@ def searched(answer: PlanAnswer) -> str:
     return f"{said}: {feasible}{stopped}"
 
 
+def held_fixed(answer: PlanAnswer) -> list[str]:
+    """Return the choices of the plan that were not searched, in a sentence."""
+    names = ", ".join(key.removeprefix("plan.") for key in answer.held_fixed)
+    return [f"held fixed: {names}"] if names else []
+
+
 def left_out(answer: PlanAnswer) -> list[str]:
     """Return how many valid plans were not evaluated, a sentence for each reason."""
     limited = {"deadline", "budget"} & answer.rejected.keys()
@@ -220,7 +239,12 @@ def beyond_limits(answer: PlanAnswer) -> list[tuple[str, str, str]]:
 
 
 def rejections(answer: PlanAnswer) -> list[tuple[str, str, str]]:
-    """Return how many candidates break each rule, with its words, the most first; all of them where nothing fits."""
+    """Return how many candidates break each rule, with its words, the most first; all of them where none is valid.
+
+    Where no valid plan fits, only the rules count by which others cannot be launched.
+    """
+    if answer.evaluated and not answer.plans:
+        return _counted(unlaunched(answer), _MOST_RULES)
     most = _MOST_RULES if answer.plans else len(answer.rejected)
     others = (*_LIMITS, *_LEFT_OUT)
     return _counted({name: count for name, count in answer.rejected.items() if name not in others}, most)
@@ -238,7 +262,9 @@ def words(rule: str) -> str:
     """Return what a rule or limit says, in a sentence without its stop."""
     if rule in _LIMITS:
         return _LIMITS[rule]
-    known = {one.__name__: getdoc(one) or "" for one in (*TRAINING_RULES, *LAUNCH_RULES, *GENERATION_RULES)}
+    known = {
+        one.__name__: getdoc(one) or "" for one in (*TRAINING_RULES, *LAUNCH_RULES, *GENERATION_RULES, *SERVER_RULES)
+    }
     return known.get(rule, "").partition(". ")[0].partition("\n")[0].rstrip(".")
 
 

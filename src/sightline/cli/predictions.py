@@ -142,12 +142,7 @@ def _next_step(answers: "list[Profile]", again: list[str], picture: str | None) 
         return []
     if len(answers) > 1:
         return [] if picture or len(tasks) > 1 else ["predict", *again, "--chart", "sweep.svg"]
-    from sightline.prediction.changes import needs_several
-
-    is_training = "training" in tasks
-    if is_training and needs_several(answers[0]):
-        return ["predict", *again, "--nearest"]
-    return ["plan" if is_training and not answers[0].fits else "sensitivity", *again]
+    return ["sensitivity" if answers[0].fits else "plan", *again]
 
 
 def _order(

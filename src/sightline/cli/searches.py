@@ -1,8 +1,8 @@
 """``sightline plan``: the best plans for what a scenario leaves open, and how the best of them is launched."""
 
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,35 +29,12 @@ class Launched:
 
     plan: "RankedPlan | None" = None
     launch: "Launch | None" = None
-    is_shown: bool = True
-    """Whether the plan is in the table."""
     problems: Mapping[str, Sequence[int]] = field(default_factory=dict)
     """Why plans before it cannot be launched, with their ranks."""
-    is_alone: bool = True
-    """Whether nothing else was searched for what can be launched."""
-
-    @property
-    def named(self) -> str:
-        """What the plan is called."""
-        return f"plan {self.plan.rank}" if self.plan and self.is_shown else "the best launchable plan"
 
 
-def first_launched(answer: "PlanAnswer", launchable: "Callable[[], PlanAnswer] | None") -> Launched:
-    """Return the first plan that its framework can run with how it is launched.
-
-    Args:
-        answer: Of the search.
-        launchable: Searches again for what can be launched alone, where no plan of the answer can be; None where that
-            search was already such.
-    """
-    found = _first(answer, is_shown=True)
-    if found.plan is not None or launchable is None or not answer.plans:
-        return found
-    other = _first(launchable(), is_shown=False)
-    return replace(other, is_shown=False, problems=found.problems, is_alone=False)
-
-
-def _first(answer: "PlanAnswer", *, is_shown: bool) -> Launched:
+def first_launched(answer: "PlanAnswer") -> Launched:
+    """Return the first plan that its framework can run with how it is launched."""
     from sightline.launching import write
     from sightline.scenario.rules.techniques import briefly
 
@@ -69,7 +46,7 @@ def _first(answer: "PlanAnswer", *, is_shown: bool) -> Launched:
             for problem in error.problems:
                 problems.setdefault(briefly(problem), []).append(one.rank)
         else:
-            return Launched(plan=one, launch=launch, is_shown=is_shown, problems=problems)
+            return Launched(plan=one, launch=launch, problems=problems)
     return Launched(problems=problems)
 
 
@@ -79,8 +56,7 @@ def save_launch(launched: Launched, folder: str, answer: "PlanAnswer") -> None:
 
     said = list(_said(launched.problems))
     if launched.plan is None:
-        nor = "" if launched.is_alone else ", and the search found no other"
-        none = f"none of the {counted(len(answer.plans), 'plan')} shown can be launched{nor}"
+        none = f"none of the {counted(len(answer.plans), 'plan')} shown can be launched"
         said.append(none if answer.plans else "no plan found")
         said = [f"--launch: {problem}" for problem in said]
         if not answer.stopped:
@@ -93,8 +69,8 @@ def save_launch(launched: Launched, folder: str, answer: "PlanAnswer") -> None:
 
     script, *others = save(launched.launch, folder)
     files = f" and {counted(len(others), 'file')}" if others else ""
-    behind = _behind(launched, answer)
-    output.print_remark(f"wrote {script}{files}: {launched.named} with {launched.launch.framework}{behind}")
+    named, behind = f"plan {launched.plan.rank}", _behind(launched, answer)
+    output.print_remark(f"wrote {script}{files}: {named} with {launched.launch.framework}{behind}")
     for sentence in launched.launch.without_counterpart:
         output.print_remark(sentence)
 
@@ -167,9 +143,10 @@ class PlanOptions:
         "Share of wall-clock time in which the run makes progress. Default: from the size of the cluster.",
         metavar="SHARE",
     )
-    launchable: bool = option(False, "Search only plans that the framework supports and can launch.")
+    everything: bool = option(False, "Also search plans that cannot be launched, each with what prevents it.", "--all")
+    launchable: bool = option(False, "The default; accepted for older scripts.")
     launch: str | None = option(
-        None, "Write the launch command and files of the best launchable plan to this folder.", metavar="DIR"
+        None, "Write the launch command and files of the best plan to this folder.", metavar="DIR"
     )
     workers: str | None = option(
         None,
@@ -207,7 +184,7 @@ class PlanOptions:
         """Return the command as it was typed, without what writes its answer, and with ``more``."""
         words = [word for name, value in self.stated().items() for word in (f"--{name.replace('_', '-')}", value)]
         words += [word for value in self.price or () for word in ("--price", value)]
-        words += ["--launchable"] if self.launchable and "--launchable" not in more else []
+        words += ["--all"] if self.everything and "--all" not in more else []
         return " ".join([self.as_asked("plan"), *map(shlex.quote, (*words, *more))])
 
 
@@ -223,6 +200,7 @@ def plan(options: PlanOptions) -> None:
     """Find the best plans for the fields a scenario leaves open, such as parallelism, micro-batch and recomputation.
 
     Supports training, generation and serving; for serving, the most promising layouts are simulated under the load.
+    Only plans that the framework or engine can launch are searched and counted; --all adds the others.
     Fields set in the scenario stay fixed. Restrict a field with {any: [1, 2, 4]} or {from: 1, to: 64, factor: 2}, also
     cluster, adapter and quantization. Plans within the uncertainty of the prediction are ranked as tied. If no plan
     fits, the nearest plans that fit are shown.
@@ -237,7 +215,7 @@ def plan(options: PlanOptions) -> None:
       sightline plan scenario.yaml --deadline 30d --objective cost
       sightline plan scenario.yaml --pareto time,cost --chart front.svg
       sightline plan scenario.yaml --budget 1M --price h100-sxm-80gb=2.10
-      sightline plan scenario.yaml --launchable --html report.html
+      sightline plan scenario.yaml --all --html report.html
       sightline plan scenario.yaml --workers local --where search
       sightline plan scenario.yaml --set plan.micro_batch='{any: [1, 2]}' --json
     """
@@ -245,7 +223,7 @@ def plan(options: PlanOptions) -> None:
     asked = _source(options)
     with progress_bar(tables=options.workers is not None or options.where is not None) as progress:
         answer = _searched(asked, options, progress)
-        launched = _launched(answer, asked, options, progress)
+    launched = Launched() if options.launch is None else first_launched(answer)
     output.warn((*answer.warnings, *(warning for best in answer.plans[:1] for warning in best.profile.warnings)))
     from sightline.planning.plan_answer import launches, plans_to_dict
 
@@ -306,19 +284,6 @@ def _scenario_of(model: str) -> str:
     return f"{{model: {model}, cluster: 8x h100-sxm-80gb, workload: {work}, plan: {{framework: megatron}}}}"
 
 
-def _launched(
-    answer: "PlanAnswer", asked: tuple[object, list[str]], options: PlanOptions, progress: "Progress"
-) -> Launched:
-    """The first plan that can be launched, if one was asked for: searched for alone where no plan of the answer can."""
-    if options.launch is None:
-        return Launched()
-    is_done = options.launchable or answer.stopped or not answer.plans
-    if is_done or answer.plans[0].profile.task.name != "training":
-        return first_launched(answer, None)
-    alone = replace(options, launchable=True, top="1", pareto=None, where=None)
-    return first_launched(answer, lambda: _searched(asked, alone, progress))
-
-
 def _searched(asked: tuple[object, list[str]], options: PlanOptions, progress: "Progress") -> "PlanAnswer":
     """Return what the search finds in a source with settings; a wrong value is refused under the name of its option."""
     from sightline.planning.search import plan as best_plans
@@ -331,7 +296,7 @@ def _searched(asked: tuple[object, list[str]], options: PlanOptions, progress: "
         source,
         **stated,
         top=options.first,
-        launchable=options.launchable,
+        launchable=not options.everything,
         prices=options.price or (),
         anchor=anchored_by(options.anchor, options.store),
         overrides=settings,
@@ -349,16 +314,22 @@ def _load_of(profile: "Profile", options: PlanOptions) -> dict[str, Any]:
 
 def _next(answer: "PlanAnswer", options: PlanOptions, launched: Launched) -> Commands:
     """What to try next, each with the command that does it; nothing for a question from stdin."""
-    if not answer.plans or options.file == "-":
+    from sightline.answers.plan_sentences import can_be_set, most_surely, settings, unlaunched
+
+    if options.file == "-":
         return []
-    from sightline.answers.plan_sentences import can_be_set, most_surely, settings
+    if not answer.plans:
+        also = [("search plans that cannot be launched too", options.again("--all"))]
+        return also if unlaunched(answer) and not (answer.stopped or options.everything) else []
     from sightline.launching.launch import starting
     from sightline.loading.sources import with_settings
 
     found: list[tuple[str, str]] = []
-    best = next((one for one in answer.plans if one.launchable and can_be_set(answer, one)), None)
-    if launched.launch is not None:
-        found.append((f"run {launched.named}", starting(launched.launch, options.launch or "")))
+    best = next(
+        (one for one in answer.plans if can_be_set(answer, one) and (one.launchable or not options.everything)), None
+    )
+    if launched.plan is not None and launched.launch is not None:
+        found.append((f"run plan {launched.plan.rank}", starting(launched.launch, options.launch or "")))
     if best is not None and best.profile.task.name == "serving":
         load = with_settings(options.as_asked("simulate"), _load_of(best.profile, options))
         alone = " ".join([load, *settings(answer, best), "--capacity"])
@@ -368,9 +339,7 @@ def _next(answer: "PlanAnswer", options: PlanOptions, launched: Launched) -> Com
         found.append((f"see where the time and memory of plan {best.rank} go", alone))
     if getattr(answer.plans[0].profile.scenario.workload, "continuous", True) is False:
         found.append(("search plans for a steady load", options.again("--set", "workload.continuous=true")))
-    if not answer.plans[0].launchable:
-        found.append(("search only launchable plans", options.again("--launchable")))
-    elif launched.launch is None:
+    if best is not None and best.launchable and launched.launch is None:
         found.append(("write the launch command", options.again("--launch", "run")))
     if answer.plans[0].profile.tight and options.max_memory is None:
         surely = options.again("--max-memory", most_surely(answer.plans[0].profile))

@@ -84,7 +84,8 @@ def simulate(options: SimulateOptions) -> None:
     end_if_stopped(progress)
     if options.reports.are_tables and again and len(answers) == 1 and not options.capacity:
         has_slo = scenarios[0].workload.slo is not None
-        try_next("simulate", *again, *(["--capacity"] if has_slo else ["--chart", "run.svg"]))
+        further = ["simulate", *again, *(["--capacity"] if has_slo else ["--chart", "run.svg"])]
+        try_next(*(["plan", *again] if has_slo and not answers[0].fits else further))
 
 
 def _scenarios(loaded: "Loaded", options: SimulateOptions) -> "list[ServingScenario]":

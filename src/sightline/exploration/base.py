@@ -163,7 +163,7 @@ def fastest_if_any(scenario: Mapping[str, Any], fields: Restricted | None, progr
     stated = {} if fields is None else fields
     within = {name: {"any": list(values)} for name, values in stated.items() if isinstance(values, list | tuple)}
     free = None if fields is None else [name for name, values in fields.items() if values is None]
-    answer = plan({**scenario, "plan": {**scenario["plan"], **within}}, free=free, top=TIED)
+    answer = plan({**scenario, "plan": {**scenario["plan"], **within}}, free=free, top=TIED, launchable=False)
     return min((found.profile for found in answer.plans), key=lambda one: float(one.step_time_s), default=None)
 
 

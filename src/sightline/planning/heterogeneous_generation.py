@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from sightline import catalog
+from sightline.launching.engines.rules import refusals
+from sightline.launching.registry import obstacles
 from sightline.planning import heterogeneous_search
 from sightline.planning.clusters import cluster_settings
 from sightline.planning.generation.candidates import values_of
@@ -141,13 +143,14 @@ class Listed(heterogeneous_search.Listed[Profile]):
 
     unshared = "group_batches"
 
-    def __init__(self, limits: Mapping[str, float]) -> None:
+    def __init__(self, limits: Mapping[str, float], *, launchable: bool) -> None:
         super().__init__()
-        self.limits = limits
+        self.limits, self.launchable = limits, launchable
 
     def broken(self, scenario: GenerationScenario) -> Collection[str]:
         """Return the rules that a plan breaks."""
-        return verdict(scenario).rejected.keys()
+        launch = refusals(scenario) if self.launchable else ()
+        return {*verdict(scenario).rejected, *(one.rule for one in launch)}
 
     def measured(self, profile: Profile) -> Profile:
         """Return the prediction, whose figures are read from it."""
@@ -222,7 +225,7 @@ def plan_heterogeneous(
 
 def _searched(space: GenerationSpace, key: str, limits: Mapping[str, float], progress: Progress) -> Listed:
     """Every layout of the list predicted, with its most users where these are looked for."""
-    listed, scenarios = Listed(limits), list(layouts(space))
+    listed, scenarios = Listed(limits, launchable=space.launchable), list(layouts(space))
     progress.begin(len(scenarios), "predicting")
     try:
         for scenario in scenarios:
@@ -296,7 +299,8 @@ def listed_plan(profile: Profile, key: str) -> RankedPlan:
     """Return a plan of the list, not yet in its place."""
     rent = rent_of(profile.scenario, profile.cost_usd_per_million_tokens)
     users = {"most_users": profile.scenario.workload.batch} if key == "batch" else {}
-    return RankedPlan(rank=0, profile=profile, value=float(figure(key, profile, 1)[0]), figures={**rent, **users})
+    value, figures = float(figure(key, profile, 1)[0]), {**rent, **users}
+    return RankedPlan(rank=0, profile=profile, value=value, obstacles=obstacles(profile.scenario), figures=figures)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -360,7 +360,12 @@ class _Rationale:
 
     def neighbours(self) -> list[Neighbour]:
         """Return these and single changes of the plan."""
-        around = nearby_plans(Profile(scenario=self._open, source="predicted"), self._predict, self._free)
+        around = nearby_plans(
+            Profile(scenario=self._open, source="predicted"),
+            self._predict,
+            self._free,
+            launchable=self._searched.request.launchable,
+        )
         return by_loss([*self.kinds(), *neighbours(self.best, self._value, around, self._objective)])
 
     def hardware(self) -> list[HardwareChange]:
@@ -461,7 +466,7 @@ def _on_all_kinds(searched: Searched, command: str) -> Iterator[NearestPlan]:
         values: dict[str, Any] = {**dict.fromkeys(TRAINING_FIELDS), **SHORT}
         request = replace(searched.request, objective="time", pareto=None, top=SPARE)
         found = plan_heterogeneous([replace(space, values=values)], request, [], SILENT)[0].plans
-        for one in [plan for plan in found if plan.launchable][:1]:
+        for one in found[:1]:
             changed = dict(changes_from(space, one.profile.scenario))
             devices = cluster_settings(one.profile.scenario.cluster)
             typed = with_settings(command, {**devices, **changed})

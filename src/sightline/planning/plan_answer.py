@@ -49,11 +49,15 @@ class RankedPlan:
     """Whether the uncertainty does not let one tell it from the first: its interval of the ratio holds 1."""
     better: float | None = None
     """How likely it is better than the first, from 0 to 1; None for the first and where nothing is known."""
-    launchable: bool = True
     obstacles: Sequence[str] = ()
-    """Sentences: what the framework does not offer of it."""
+    """Sentences: what keeps it from being launched."""
     figures: Mapping[str, float | None] = field(default_factory=dict)
     """Further results by key: cost_usd, energy_j, run_time_s, calendar_time_s, usd_per_hour, ..."""
+
+    @property
+    def launchable(self) -> bool:
+        """Whether its framework or engine runs it as it is."""
+        return not self.obstacles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -117,6 +121,8 @@ class PlanAnswer:
     """Positions in ``plans`` of those on the front."""
     free: Sequence[str] = ()
     """Fields that were searched."""
+    held_fixed: Mapping[str, Any] = field(default_factory=dict)
+    """Choices of the plan that were not searched, by dotted key; those without effect are left out."""
     nearest: Sequence[NearestPlan] = ()
     alternatives: Sequence[Neighbour] = ()
     """The best plan with each other value that was allowed beside the mesh: a cluster, an adapter, ..."""
@@ -151,6 +157,7 @@ def plans_to_dict(answer: PlanAnswer, launches: Mapping[int, str] | None = None)
         "seconds": answer.seconds,
         "stopped": answer.stopped,
         "free": list(answer.free),
+        "held_fixed": dict(answer.held_fixed),
         "plans": [_plan_to_dict(one, (launches or {}).get(one.rank)) for one in answer.plans],
         "pareto": list(answer.pareto),
         "nearest": [nearest_to_dict(one) for one in answer.nearest],

@@ -1,7 +1,7 @@
 """What people ask of a search of plans: read, checked, searched and explained."""
 
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from os import PathLike
@@ -9,6 +9,7 @@ from typing import Any
 
 from sightline.content import content, fields_of
 from sightline.errors import InputError
+from sightline.launching.registry import ENGINE_WRITERS, WRITERS
 from sightline.loading.checks import split_restrictions
 from sightline.loading.clusters.cluster import read_cluster
 from sightline.loading.loader import Overrides, read_overrides
@@ -109,6 +110,31 @@ def priced(
     own = {part.device.name for space in spaces for part in space.scenario.cluster.parts}
     given = prices if isinstance(prices, Mapping) else read_prices(prices, own)
     return [replace(space, scenario=with_prices(space.scenario, given)) for space in spaces], given
+
+
+def launched(spaces: Sequence[Space[Any]]) -> list[Space[Any]]:
+    """Return spaces without the frameworks for which no launch is written, where one is for any that is named."""
+    named = [_frameworks(space) for space in spaces]
+    written = {name for names in named for name in names if name in (*WRITERS, *ENGINE_WRITERS)}
+    if others := dict.fromkeys(name for names in named if written for name in names if name not in written):
+        said = f"left out: no launch is written for {', '.join(others)}; --all searches it too"
+        spaces = [_of_frameworks(space, written, said) for space in spaces if written & {*_frameworks(space)}]
+    return list(spaces)
+
+
+def _frameworks(space: Space[Any]) -> Sequence[str]:
+    """The frameworks or engines that a space names; none where those of the catalog are tried."""
+    if "framework" in space.values:
+        return space.values["framework"] or ()
+    plan = space.scenario.plan
+    return (plan.framework.name if isinstance(space.scenario, Scenario) else plan.engine.name,)
+
+
+def _of_frameworks(space: Space[Any], names: Container[str], remark: str) -> Space[Any]:
+    """A space with only some of the frameworks that it names."""
+    kept = {"framework": tuple(name for name in _frameworks(space) if name in names)}
+    values = {**space.values, **kept} if "framework" in space.values else space.values
+    return replace(space, values=values, warnings=(*space.warnings, remark))
 
 
 def together(spaces: Sequence[Space[Any]]) -> list[Space[Any]]:

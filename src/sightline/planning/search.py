@@ -7,15 +7,16 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from sightline.errors import InputError
+from sightline.loading import to_mapping
 from sightline.loading.loader import Overrides, read_overrides
 from sightline.loading.sources import read_source
 from sightline.planning.plan_answer import PlanAnswer
 from sightline.planning.plan_limits import Command, Options, by_key, read_limits
-from sightline.planning.request_spaces import counted, plan_command, priced, spaces_of
+from sightline.planning.request_spaces import counted, launched, plan_command, priced, spaces_of
 from sightline.progress import SILENT, Progress, watched
 from sightline.quantities import show
 from sightline.scenario import GenerationScenario, Scenario, ServingScenario
-from sightline.scenario.space import Space
+from sightline.scenario.space import Space, choices_of
 
 if TYPE_CHECKING:
     from sightline.prediction.anchoring import Anchored
@@ -35,7 +36,7 @@ def plan(
     pareto: Sequence[str] | None = None,
     top: int | None = None,
     max_memory: object = None,
-    launchable: bool = False,
+    launchable: bool = True,
     devices: Sequence[str] = (),
     deadline: object = None,
     budget: object = None,
@@ -62,7 +63,8 @@ def plan(
         top: Plans to return, by default 10, of a load 5; of a Pareto front at most, by default 15, its ends among them.
             At most 1,000.
         max_memory: Bytes of a device that a plan may take, such as "70 GB".
-        launchable: Leave out what the framework does not offer today, or its launch cannot run.
+        launchable: Search only plans that the framework offers today and its launch can run; False adds the others,
+            each with what keeps it from being launched.
         devices: Names of devices, "<count>x <device>" or "8..1024x <device>", to search instead of the scenario's.
         deadline: Time on the calendar that the run may take, such as "30d".
         budget: Dollars that the run may cost, such as "1M".
@@ -85,10 +87,7 @@ def plan(
     devices = counted(devices, read, overrides)
     spaces, given = priced(spaces_of(read, free, devices, overrides), prices)
     kind = _kind_of(spaces)
-    if kind is not Scenario and launchable:
-        from sightline.planning.generation.space import launched
-
-        spaces = [launched(space) for space in spaces]
+    spaces = launched(spaces) if launchable else [replace(space, launchable=False) for space in spaces]
     options = {
         "objective": objective,
         "pareto": pareto,
@@ -106,7 +105,7 @@ def plan(
         "where": where,
     }
     _refuse_others(kind, options)
-    typed = {"objective": objective if objective != "time" else None, "launchable": launchable}
+    typed = {"objective": objective if objective != "time" else None, "all": not launchable}
 
     def command(further: Mapping[str, object], settings: Mapping[str, object] = MappingProxyType({})) -> str:
         return plan_command(source, {**read_overrides(overrides), **settings}, devices, given, {**typed, **further})
@@ -186,6 +185,14 @@ def _count(top: int | None, pareto: Sequence[str] | None) -> int:
 
 
 def _finished(answer: PlanAnswer, spaces: Sequence[Space[Any]], start: float) -> PlanAnswer:
-    """The answer with what was left out of the request, and the seconds since the start."""
+    """The answer with what was left out of the request and not searched, and the seconds since the start."""
     left_out = (warning for space in spaces for warning in space.warnings)
-    return replace(answer, warnings=tuple(dict.fromkeys((*left_out, *answer.warnings))), seconds=perf_counter() - start)
+    first = answer.plans[0].profile.scenario if answer.plans else spaces[0].scenario
+    searched = {key.removeprefix("plan.").partition(".")[0] for key in answer.free}
+    written = to_mapping(first)["plan"]
+    return replace(
+        answer,
+        held_fixed={f"plan.{name}": written.get(name) for name in choices_of(first) if name not in searched},
+        warnings=tuple(dict.fromkeys((*left_out, *answer.warnings))),
+        seconds=perf_counter() - start,
+    )

@@ -26,7 +26,7 @@ Settings: TypeAlias = Mapping[str, Any]
 """A change as dotted keys of a scenario, with values as a file states them."""
 NUMERICS = "numerics"
 """The decision that all changes of what is computed are about."""
-NO_SINGLE_CHANGE = "no single change fits"
+NO_SINGLE_CHANGE = "no single change fits; `sightline plan` searches for several"
 """What is said where no candidate change of a plan that does not fit makes it fit."""
 _NUMERICAL = ("dtype", "quantization", "optimizer", "gradient_reduce_dtype")
 """Fields that change what is computed, not only how."""

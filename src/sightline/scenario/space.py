@@ -1,14 +1,15 @@
 """A space of plans: one question, the fields of its plan that are free, and the values that they may take."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, Generic, TypeVar
 
 from sightline.content import fix_mappings
 from sightline.errors import InputError, nearest
 from sightline.quantities import show
 from sightline.scenario.cluster import Cluster, Question
-from sightline.scenario.generation import GenerationScenario
+from sightline.scenario.generation import SERVING_ONLY, GenerationScenario
+from sightline.scenario.precision import LOW_PRECISION
 from sightline.scenario.training import Scenario
 
 Q = TypeVar("Q", bound=Question)
@@ -65,6 +66,8 @@ class Space(Generic[Q]):
     """Whether the global batch is a limit: a plan takes the largest multiple of its replicas and micro-batch."""
     clusters: tuple[Cluster, ...] = ()
     """Clusters of the same parts that are searched together, from small to large; none: the question's alone."""
+    launchable: bool = True
+    """Whether engines only have plans that can be launched, as far as a launch is written for any of them."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Dotted keys by which this question differs from others that are searched with it, as they were stated."""
     warnings: tuple[str, ...] = ()
@@ -128,3 +131,25 @@ def freed(space: Space[Any], free: Iterable[str]) -> Space[Any]:
     pools = ("prefill", "decode") if True in stays.get("disaggregate", ()) else ()
     whole = {f"{pool}.{name}": (1,) for pool in pools for name in _POOL_DEGREES - names}
     return replace(space, values={**opened(space.scenario, names).values, **follows, **whole, **stays})
+
+
+_OF_EXPERTS = ("attention_data_parallel",)
+_OF_FP8 = ("fp8_recipe", "fp8_parameter_gather", "fp8_transpose_cache", "bf16_layers", "narrow_head")
+_OF_GROUPS = ("group_batches", "split", "stage_layers")
+"""Choices of mixtures of experts, of low precision and of heterogeneous devices; others are not predicted for these."""
+
+
+def choices_of(scenario: Any) -> list[str]:
+    """Return the fields of a scenario's plan that have an effect on it, the engine as ``framework``."""
+    model, plan, serves = scenario.model, scenario.plan, scenario.workload.task == "serve"
+    without = {
+        *(() if scenario.cluster.groups else _OF_GROUPS),
+        *(() if plan.dtype in LOW_PRECISION else _OF_FP8),
+        *(() if model.experts is not None else _OF_EXPERTS),
+        *(() if getattr(plan, "adapter", None) else ("adapter_exchange",)),
+        *(() if serves else SERVING_ONLY),
+    }
+    names = ["framework" if one.name == "engine" else one.name for one in fields(plan)]
+    return [
+        name for name in names if name not in without and (model.experts is not None or not name.startswith("expert_"))
+    ]

@@ -229,19 +229,16 @@ def replanned(question: Mapping[str, Any]) -> dict[str, Any]:
         ``interval``; ``advised``, whether they are worth a restart; ``present_s`` and ``best_s``, predictions of both
         plans in the situation; ``factor``, measured over predicted; ``assumed``; ``command``; ``evaluated``; ``plan``.
     """
-    from sightline.launching.registry import WRITERS
     from sightline.watching.expected import scenario_of
 
     scenario = scenario_of(question["scenario"])
     changed = {key: question[key] for key in ("devices", "sequence_length", "link_factor") if question.get(key)}
     now = scenario_now(scenario, **changed)
-    # A framework that nothing is launched with is searched as a whole.
-    is_launchable = now.plan.framework.name in WRITERS
     if not can_run(now) and can_run(scenario):
-        search = _elsewhere(now, is_launchable=is_launchable)
+        search = _elsewhere(now)
     else:
         present = _predicted(now)
-        search = _search(now, present, _memory_limit(present, question), is_launchable=is_launchable)
+        search = _search(now, present, _memory_limit(present, question))
     answer = _answer(search, question, assumptions_of(scenario, search.now, question))
     return answer | {"command": _command(search, question)}
 
@@ -255,24 +252,23 @@ class _Search:
     """The plan that runs, in the situation; None where it cannot run there."""
     found: "PlanAnswer"
     limit: float | None
-    is_launchable: bool
 
 
-def _search(now: Scenario, present: "Profile | None", limit: float | None, *, is_launchable: bool) -> _Search:
+def _search(now: Scenario, present: "Profile | None", limit: float | None) -> _Search:
     from sightline.planning.search import plan
 
-    found = plan(now, top=1, launchable=is_launchable, max_memory=limit)
-    return _Search(now=now, present=present, found=found, limit=limit, is_launchable=is_launchable)
+    found = plan(now, top=1, max_memory=limit)
+    return _Search(now=now, present=present, found=found, limit=limit)
 
 
-def _elsewhere(now: Scenario, *, is_launchable: bool) -> _Search:
+def _elsewhere(now: Scenario) -> _Search:
     """Search on the most devices that any plan runs on."""
     most = int(now.cluster.devices)
-    search = _search(now, None, None, is_launchable=is_launchable)
+    search = _search(now, None, None)
     for count in range(most - 1, max(most - MOST_SIZES, 0), -1):
         if search.found.plans:
             break
-        search = _search(on_devices(now, count), None, None, is_launchable=is_launchable)
+        search = _search(on_devices(now, count), None, None)
     return search
 
 
@@ -373,6 +369,7 @@ def _command(search: _Search, question: Mapping[str, Any]) -> str:
     """
     import shlex
 
+    from sightline.launching.registry import WRITERS
     from sightline.watching.expected import as_mapping
 
     folder, name = question.get("folder"), question.get("name", "replan")
@@ -387,9 +384,9 @@ def _command(search: _Search, question: Mapping[str, Any]) -> str:
     except OSError:
         return ""
     words = ["sightline", "plan", str(opened)]
-    words += ["--launchable"] if search.is_launchable else []
     words += ["--max-memory", f"{search.limit / 1e9:.4g} GB"] if search.limit else []
-    return shlex.join([*words, "--launch", f"{name}.launch"] if search.is_launchable else words)
+    has_launch = search.now.plan.framework.name in WRITERS
+    return shlex.join([*words, "--launch", f"{name}.launch"] if has_launch else words)
 
 
 def _write(path: Path, document: Mapping[str, Any]) -> None:

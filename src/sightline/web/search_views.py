@@ -184,7 +184,7 @@ def _as_fields(options: Mapping[str, Any]) -> Mapping[str, Any]:
     """Options as the fields of the page's form."""
     fields = {key: ", ".join(map(str, value)) if isinstance(value, list) else value for key, value in options.items()}
     fields["price"] = fields.pop("prices", None)
-    fields["launchable"] = "yes" if options.get("launchable") else "no"
+    fields["launchable"] = "yes" if options.get("launchable", True) else "no"
     return fields
 
 

@@ -80,7 +80,7 @@ def test_the_command_to_try_next_predicts_the_first_plan_that_can_run(file, in_p
 
 
 def test_launch_writes_a_script_and_says_of_which_plan(file, in_process, tmp_path):
-    code, _, err = in_process("plan", file, "--launchable", "--launch", tmp_path / "run")
+    code, _, err = in_process("plan", file, "--launch", tmp_path / "run")
     script = tmp_path / "run" / "launch.sh"
     assert code == 0
     assert f"wrote {script}: plan 1 " in err
@@ -99,16 +99,21 @@ def test_a_launch_says_why_it_is_not_of_the_first_plan(file, in_process, tmp_pat
     assert plans[0]["launchable"] or "plan 1 " in err or "plans 1" in err
 
 
-def test_where_no_shown_plan_can_be_launched_the_best_that_can_is_written(file, in_process, tmp_path):
+def test_the_default_answer_can_be_run_and_all_shows_the_others_with_what_prevents_them(file, in_process, tmp_path):
     asked = ["plan", file, "--set", "plan.zero_stage={any: [1, 2]}", "--set", "plan.attention={any: [flash, eager]}"]
-    _, out, _ = in_process(*asked, "--json", "--top", 12)
-    assert [one["launchable"] for one in json.loads(out)["plans"][:1]] == [False]
-    code, out, err = in_process(*asked, "--top", 1, "--launch", tmp_path / "run")
-    assert code == 0
-    assert "plan 1 " in err
-    assert f"wrote {tmp_path / 'run' / 'launch.sh'}: " in err
-    assert "% above plan 1" in err
-    assert "launch.sh" in out
+    default, same, every = (
+        json.loads(in_process(*asked, *more, "--json", "--top", 12)[1]) for more in ([], ["--launchable"], ["--all"])
+    )
+    assert all(one["launchable"] and one["launch"] for one in default["plans"])
+    assert [one["plan"] for one in same["plans"]] == [one["plan"] for one in default["plans"]]
+    assert default["evaluated"] == same["evaluated"] < every["evaluated"]
+    first = every["plans"][0]
+    assert (first["launchable"], first["launch"]) == (False, None)
+    assert first["obstacles"]
+    assert default["held_fixed"]["plan.compile"] is False
+    code, _, err = in_process(*asked, "--all", "--top", 1, "--launch", tmp_path / "run")
+    assert code == 2
+    assert "plan 1 cannot be launched" in err.replace("plans 1", "plan 1")
 
 
 def test_where_nothing_can_be_launched_each_reason_is_said_once(file, in_process, tmp_path):
@@ -161,13 +166,12 @@ def test_a_limit_on_memory_is_drawn_on_the_axis_of_memory(file, in_process, tmp_
 def test_nothing_fits_is_an_answer_with_the_nearest_that_does(example, in_process):
     too_large = ["--set", "cluster=1x rtx-4090", "--set", "plan.adapter=none"]
     code, out, _ = in_process(
-        "plan", example.parent / "plans/llama-3.1-8b-rtx-4090.yaml", "--launchable", *too_large, "--price", "4090=0.5"
+        "plan", example.parent / "plans/llama-3.1-8b-rtx-4090.yaml", *too_large, "--price", "4090=0.5"
     )
     assert code == 0
-    assert out.startswith("No plan fits")
+    assert out.startswith("No launchable plan fits")
     _, _, near = out.partition("Nearest plans that fit")
     commands = [line for line in near.replace("\\\n", "").splitlines() if "sightline plan" in line]
-    assert "--launchable" in commands[0]
     assert "--price rtx-4090=0.5" in commands[0]
     code, tried, _ = in_process(*shlex.split(commands[0])[1:], "--top", 1, "--json")
     assert code == 0
@@ -232,10 +236,8 @@ def test_a_range_of_a_count_is_one_of_whole_numbers(file, in_process):
 
 
 def test_a_launch_that_fails_leaves_the_answer(file, in_process, tmp_path):
-    in_process("plan", file, "--launchable", "--launch", tmp_path / "run")
-    code, out, err = in_process(
-        "plan", file, "--launchable", "--launch", tmp_path / "run", "--set", "workload.sequence_length=1024"
-    )
+    in_process("plan", file, "--launch", tmp_path / "run")
+    code, out, err = in_process("plan", file, "--launch", tmp_path / "run", "--set", "workload.sequence_length=1024")
     assert code == 2
     assert "launch.sh" in err
     assert "Try next" in out
@@ -249,7 +251,7 @@ def test_a_fine_tune_is_run_with_the_weights_that_its_script_asks_for(in_process
     }
     path = tmp_path / "tune.yaml"
     path.write_text(json.dumps(asked), encoding="utf-8")
-    code, out, err = in_process("plan", path, "--launchable", "--launch", tmp_path / "run")
+    code, out, err = in_process("plan", path, "--launch", tmp_path / "run")
     assert code == 0
     assert "WEIGHTS=WEIGHTS bash" in out
     assert "training_arguments.json" in err

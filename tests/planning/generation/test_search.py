@@ -51,7 +51,7 @@ def mapping(
 def space(asked: Mapping[str, Any], *fixed: str, free: Sequence[str] = DEGREES_AND_CHUNKS, **allowed: Any) -> list[Any]:
     """The space of a question with some fields free, others fixed or restricted."""
     values = {name: None for name in free if name not in fixed} | allowed
-    return [Space(scenario=generation_from_mapping(asked), values=values)]
+    return [Space(scenario=generation_from_mapping(asked), values=values, launchable=False)]
 
 
 def every_plan(asked: Mapping[str, Any], allowed: Mapping[str, tuple[Any, ...]]) -> Iterator[Profile]:

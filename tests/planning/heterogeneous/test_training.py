@@ -1,6 +1,7 @@
 """Searches of plans on heterogeneous devices."""
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -10,9 +11,12 @@ from hypothesis import strategies as st
 
 from sightline.errors import InputError
 from sightline.loading import load
-from sightline.planning.search import plan
+from sightline.planning.search import plan as search_launchable
 from sightline.prediction import predict
 from sightline.profile import Profile
+
+plan = partial(search_launchable, launchable=False)
+"""Searches heterogeneous plans, which nothing launches, too."""
 
 A100, H100, L40S = "8x a100-sxm-80gb", "8x h100-sxm-80gb", "8x l40s-48gb"
 

@@ -1,13 +1,17 @@
 """Why a training plan on heterogeneous devices is the best: other kinds, splits and parts, and what fits where none does."""
 
 import shlex
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from sightline.planning.plan_answer import PlanAnswer
-from sightline.planning.search import plan
+from sightline.planning.search import plan as search_launchable
+
+plan = partial(search_launchable, launchable=False)
+"""Searches heterogeneous plans, which nothing launches, too."""
 
 A100, H100 = "8x a100-sxm-80gb", "8x h100-sxm-80gb"
 

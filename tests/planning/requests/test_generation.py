@@ -103,8 +103,8 @@ def test_a_scenario_may_be_given_with_the_fields_to_search():
         plan(scenario, free=["tensor_paralel"])
 
 
-def test_launchable_leaves_out_engines_without_a_launch():
+def test_engines_without_a_launch_are_left_out_unless_all_are_asked_for():
     free = {**asked(), "plan": {}}
-    everything, launchable = plan(free, top=1000), plan(free, top=1000, launchable=True)
+    everything, launchable = plan(free, top=1000, launchable=False), plan(free, top=1000)
     assert 0 < launchable.evaluated < everything.evaluated
     assert {one.profile.scenario.plan.engine.name for one in launchable.plans} <= set(ENGINE_WRITERS)

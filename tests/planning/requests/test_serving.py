@@ -24,8 +24,3 @@ from sightline.planning.search import plan
 def test_what_makes_no_sense_is_refused(asked, sentence) -> None:
     with pytest.raises(InputError, match=sentence.replace("(", r"\(")):
         plan(QUESTION, **asked)
-
-
-def test_only_engines_that_can_be_launched() -> None:
-    with pytest.raises(InputError, match="allowed with a launch"):
-        plan({**QUESTION, "plan": {"framework": "mlc"}}, launchable=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from itertools import combinations, pairwise, product
 
 import numpy as np
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sightline.errors import InputError
 from sightline.loading import scenario_from_mapping
 from sightline.loading.spaces import load_spaces
-from sightline.planning.search import plan
+from sightline.planning.search import plan as search_launchable
 from sightline.planning.training import training_search as search_module
 from sightline.planning.training.best import fields_at
 from sightline.planning.training.candidates import resolved
@@ -23,6 +23,9 @@ from sightline.prediction.training.step_profile import profile_of
 from sightline.scenario.plan import OFFLOADABLE
 from sightline.scenario.rules import facts_of
 from sightline.scenario.rules.rulebook import broken_rules
+
+plan = partial(search_launchable, launchable=False)
+"""Searches all that is possible, launched or not."""
 
 DENSE = {"model_type": "llama", "hidden_size": 256, "num_hidden_layers": 6, "num_attention_heads": 4}
 DENSE |= {"num_key_value_heads": 2, "intermediate_size": 640, "vocab_size": 1024}

@@ -218,7 +218,8 @@ def _planned(
             break
         index: grid.Index = tuple(slice(i, i + 1) for i in place)
         if np.all(varied.buildable(index)):
-            answer = plan(grid.as_scalars(varied.at(index)), free=search, objective="throughput", top=1)
+            point = grid.as_scalars(varied.at(index))
+            answer = plan(point, free=search, objective="throughput", top=1, launchable=False)
             if answer.plans:
                 grid.put_profile(points, index, answer.plans[0].profile, keys, True, varied.electricity)
                 _put_plan(points, place, answer.plans[0].profile, search)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.errors import InputError
+from sightline.launching.registry import obstacles
 from sightline.planning.clusters import price_assumptions
 from sightline.planning.generation.candidates import Candidates, Kept, candidates
 from sightline.planning.generation.evaluation import DOUBLED, Evaluated, evaluated, most_users
@@ -77,6 +78,7 @@ def ranked_plan(rank: int, key: str, one: Ranked, users: Callable[[], int] | Non
         value=one.plan.figures[key],
         tied=one.tied,
         better=one.better,
+        obstacles=obstacles(one.plan.scenario),
         figures=cast(Any, NumbersOnDemand(figures if users is None else {**figures, "most_users": users})),
     )
 

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 from sightline import catalog
 from sightline.content import content, fields_of
-from sightline.errors import InputError
 from sightline.frameworks import Engine, read_engine
 from sightline.frameworks.engine import serving_limits
 from sightline.launching.registry import ENGINE_WRITERS
@@ -47,6 +46,8 @@ class Variant(NamedTuple):
     """Whether prefill and decode have workers of their own."""
     usual: bool
     """Whether formats are those of the checkpoint."""
+    launched: bool = False
+    """Whether only plans that the engine's launch can run are candidates."""
     max_sequences: int | None = None
     """Most sequences in flight on a rank; None means any number."""
 
@@ -59,7 +60,7 @@ def variants(space: GenerationSpace) -> Iterator[Variant]:
         for words in _formats(space, scenario):
             quantized = replace(scenario, plan=replace(scenario.plan, quantization=words))
             for pooled in _pooled(space, engine):
-                yield Variant(quantized, pooled, words is None, most)
+                yield Variant(quantized, pooled, words is None, space.launchable, most)
 
 
 def _most_sequences(space: GenerationSpace, engine: Engine) -> int | None:
@@ -74,27 +75,18 @@ def _most_sequences(space: GenerationSpace, engine: Engine) -> int | None:
 
 
 def engines(space: GenerationSpace) -> tuple[Engine, ...]:
-    """Return the engines to choose from: those named, else those of the catalog that run the model on the device."""
+    """Return the engines to choose from: those named, else those of the catalog that run the model on the device.
+
+    Of a space of launchable plans those of the catalog with a launch, if there are any.
+    """
     if "framework" not in space.values:
         return (space.scenario.plan.engine,)
     named = restricted(space, "framework")
-    found = map(read_engine, catalog.names("engines") if named is None else named)
-    return tuple(found) if named is not None else tuple(engine for engine in found if runs(engine, space))
-
-
-def launched(space: GenerationSpace) -> GenerationSpace:
-    """Return a space with only the engines for which a launch is written.
-
-    Raises:
-        InputError: there is none.
-    """
-    found = [engine.name for engine in engines(space)]
-    names = tuple(name for name in found if name in ENGINE_WRITERS)
-    if not names:
-        raise InputError(
-            f"plan.framework is {', '.join(found) or 'free'}; allowed with a launch: {', '.join(ENGINE_WRITERS)}"
-        )
-    return replace(space, values={**space.values, "framework": names}) if "framework" in space.values else space
+    if named is not None:
+        return tuple(map(read_engine, named))
+    found = tuple(engine for engine in map(read_engine, catalog.names("engines")) if runs(engine, space))
+    written = tuple(engine for engine in found if engine.name in ENGINE_WRITERS)
+    return written if space.launchable and written else found
 
 
 def runs(engine: Engine, space: GenerationSpace) -> bool:

@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from sightline.launching.engines.rules import refusals
 from sightline.loading.sources import with_settings
 from sightline.planning.generation.evaluation import with_most_users
 from sightline.planning.generation.generation_search import search
@@ -54,7 +55,9 @@ def explained_generation(
         best, key = answer.plans[0].profile, figure_key(answer.objective)
         return replace(
             answer,
-            neighbours=LazySequence(lambda: _neighbours(best, key, limits, answer.free, predict)),
+            neighbours=LazySequence(
+                lambda: _neighbours(best, key, limits, answer.free, predict, launchable=spaces[0].launchable)
+            ),
             hardware=LazySequence(lambda: hardware_changes(best, lambda profile: small(key, profile), predict)),
         )
     if answer.stopped:
@@ -82,13 +85,15 @@ def _neighbours(
     limits: Limits,
     free: Collection[str],
     predict: Callable[[GenerationScenario], Profile],
+    *,
+    launchable: bool,
 ) -> list[Neighbour]:
     """The obvious neighbours of the best plan, the least loss first, those without a loss last."""
     own, searched, found = float(small(key, best) or 0.0), {name.rpartition(".")[2] for name in free}, []
     for change in candidate_changes(best.scenario):
         other = changed(best.scenario, change)
         is_searched = change.keys() - {"replicas"} <= searched and not (key == "batch" and "batch" in change)
-        if not is_searched or not breaks_no_rule(other):
+        if not is_searched or not breaks_no_rule(other) or (launchable and refusals(other)):
             continue
         stated = settings_of({name: value for name, value in change.items() if name != "replicas"})
         # Where users are counted, each plan has its own.

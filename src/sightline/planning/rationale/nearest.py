@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from sightline.launching.registry import obstacles
 from sightline.loading.sources import with_settings
 from sightline.planning.clusters import devices_setting, is_usual
 from sightline.planning.plan_answer import NearestPlan, RankedPlan
@@ -146,7 +147,8 @@ class Describer:
         measure = Measure(space=space, availability=self.unmet.request.availability)
         run = measure.whole_run(measure.of_profile(profile))
         figures = {} if run is None else {key: None if v is None else float(v) for key, v in run.figures.items()}
-        plan = RankedPlan(rank=1, profile=profile, value=float(profile.step_time_s), figures=figures)
+        value, kept_from = float(profile.step_time_s), obstacles(scenario)
+        plan = RankedPlan(rank=1, profile=profile, value=value, obstacles=kept_from, figures=figures)
         changed = {**variation.set, **dict(changes_from(self.unmet.space, scenario))}
         return NearestPlan(
             set=changed,

@@ -11,7 +11,7 @@ from sightline.loading.plans import OFFERED
 from sightline.planning.plan_answer import HardwareChange, LazySequence, NearestPlan, Neighbour, PlanAnswer, by_loss
 from sightline.planning.training.objectives import Evaluated, Measure, usual_availability
 from sightline.planning.training.training_search import Request
-from sightline.planning.training.validity import POSSIBLE
+from sightline.planning.training.validity import LAUNCHABLE, POSSIBLE
 from sightline.prediction.changes import candidate_changes, changed, does_not_fit, more_memory_because, slower_because
 from sightline.profile import Profile
 from sightline.quantities import percent
@@ -38,7 +38,12 @@ class NearbyPlan(NamedTuple):
 
 
 def nearby_plans(
-    best: Profile, predict: Predict, free: Collection[str] | None = None, batch_at_most: int | None = None
+    best: Profile,
+    predict: Predict,
+    free: Collection[str] | None = None,
+    batch_at_most: int | None = None,
+    *,
+    launchable: bool = False,
 ) -> list[NearbyPlan]:
     """Return the obvious neighbours of a training plan, predicted.
 
@@ -47,6 +52,7 @@ def nearby_plans(
         predict: What predicts the others.
         free: Fields that were searched; None stands for all.
         batch_at_most: Limit of the global batch, where plans take the largest that their replicas divide.
+        launchable: Leave out what cannot be launched.
     """
     found = []
     for change in candidate_changes(best.scenario):
@@ -60,6 +66,8 @@ def nearby_plans(
         chunks += ["schedule"] if field == "virtual_stages" and "schedule" in change else []
         stated = {f"plan.{name}": other.plan.to_dict()[name] for name in dict.fromkeys((field, *chunks))}
         broken = next(map(str, broken_by(other, POSSIBLE)), "")
+        if launchable and not broken and broken_by(other, LAUNCHABLE):
+            continue
         found.append(
             NearbyPlan(stated, None, broken) if broken else NearbyPlan(stated, predict(other), _refused(best, other))
         )
@@ -144,7 +152,7 @@ def explained(
     if answer.plans:
         best = answer.plans[0].profile
         assumed |= _assumed_hosts(answer)
-        rationale = _Rationale(answer, _space_of(best, spaces), predict, request.availability)
+        rationale = _Rationale(answer, _space_of(best, spaces), predict, request)
         return replace(
             answer,
             assumptions=assumed,
@@ -165,21 +173,20 @@ def explained(
 class _Rationale:
     """Explains the first plan of an answer."""
 
-    def __init__(
-        self, answer: PlanAnswer, space: Space[Scenario], predict: Predict, availability: float | None
-    ) -> None:
+    def __init__(self, answer: PlanAnswer, space: Space[Scenario], predict: Predict, request: Request) -> None:
         self._best, self._space, self._predict = answer.plans[0].profile, space, predict
+        self._launchable = request.launchable
         self._free = {name.removeprefix("plan.") for name in answer.free}
         self._objective = "time" if answer.pareto_axes or answer.objective == "batch" else answer.objective
         self._measure = Measure(
-            space=replace(space, scenario=self._best.scenario, clusters=()), availability=availability
+            space=replace(space, scenario=self._best.scenario, clusters=()), availability=request.availability
         )
 
     @cached_property
     def _nearby_plans(self) -> "Sequence[NearbyPlan]":
         """The plans beside it, which both reasons look at."""
         limit = self._space.scenario.workload.global_batch if self._space.at_most else None
-        return nearby_plans(self._best, self._predict, self._free, limit)
+        return nearby_plans(self._best, self._predict, self._free, limit, launchable=self._launchable)
 
     def neighbours(self) -> Sequence[Neighbour]:
         return neighbours(self._best, self._value, self._nearby_plans, self._objective)

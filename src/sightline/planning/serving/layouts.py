@@ -165,7 +165,12 @@ def steady_space(space: ServingSpace, lengths: MeanLengths) -> GenerationSpace:
         name=scenario.name, model=scenario.model, cluster=scenario.cluster, workload=work, plan=scenario.plan
     )
     # Left out, it is the engine's own.
-    return Space(scenario=question, values={"max_sequences": None, **space.values}, options=space.options)
+    return Space(
+        scenario=question,
+        values={"max_sequences": None, **space.values},
+        options=space.options,
+        launchable=space.launchable,
+    )
 
 
 def _layouts(space: ServingSpace, lengths: MeanLengths, ranked_as: str, slack: float, progress: Progress) -> Layouts:

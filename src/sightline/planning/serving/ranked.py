@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from sightline.errors import InputError
+from sightline.launching.registry import obstacles
 from sightline.loading.sources import with_settings
 from sightline.planning.clusters import devices_setting, price_assumptions
 from sightline.planning.generation.generation_search import UNKNOWN_QUALITY, free_fields
@@ -45,7 +46,7 @@ def neighbours(best: Placed, found: Simulated, free: Collection[str]) -> list[Ne
     """
     searched = {name.rpartition(".")[2] for name in free}
     said = [_fewer_replicas(best.trial)] if found.stated and best.trial.finalist.scenario.plan.replicas > 1 else []
-    for stated, plan in single_changes(best.trial.finalist.scenario):
+    for stated, plan in single_changes(best.trial.finalist):
         names = {name.rpartition(".")[2] for name in stated}
         if not names <= searched:
             continue
@@ -211,7 +212,8 @@ def _ranked(rank: int, one: Placed, key: str) -> RankedPlan:
 def _plan(trial: Trial, figures: Mapping[str, Any], key: str, **place: Any) -> RankedPlan:
     profile = trial.profile.replace(capacity_requests_per_s=trial.capacity.rate)
     value = figures[key]
-    return RankedPlan(profile=profile, value=float("nan") if value is None else value, figures=figures, **place)
+    value = float("nan") if value is None else value
+    return RankedPlan(profile=profile, value=value, obstacles=obstacles(profile.scenario), figures=figures, **place)
 
 
 def _beyond(best: Sequence[Placed]) -> Iterator[str]:

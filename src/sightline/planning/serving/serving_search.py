@@ -7,6 +7,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from sightline.errors import InputError, nearest
+from sightline.launching.engines.rules import refusals
 from sightline.planning.generation_objectives import ascending, missed_by
 from sightline.planning.ranking import Ranked, ranked
 from sightline.planning.serving.layouts import CHANGED, Finalist, ServingSpace, Sweep, sweep
@@ -23,7 +24,7 @@ from sightline.planning.serving.trial import (
 )
 from sightline.prediction.changes import candidate_changes, changed, settings_of
 from sightline.progress import SILENT, Cancelled, Progress
-from sightline.scenario import GenerationPlan, ServingScenario
+from sightline.scenario import GenerationPlan
 from sightline.scenario.rules import breaks_no_rule
 from sightline.simulation.deployment import alike
 
@@ -104,19 +105,19 @@ SIZE = "max_batched_tokens"
 """The most tokens of an iteration."""
 
 
-def single_changes(scenario: ServingScenario) -> Iterator[tuple[dict[str, Any], GenerationPlan]]:
+def single_changes(one: Finalist) -> Iterator[tuple[dict[str, Any], GenerationPlan]]:
     """Yield candidate changes of a plan that break no rule and that a layout can have: no other limits or routers."""
-    plain = alike(scenario, 1, 1)
+    plain, launchable = alike(one.scenario, 1, 1), one.space.launchable
     for change in candidate_changes(plain):
         other = changed(plain, change)
-        if change.keys() <= CHANGED and breaks_no_rule(other):
+        if change.keys() <= CHANGED and breaks_no_rule(other) and not (launchable and refusals(other)):
             yield settings_of({name: value for name, value in change.items() if name != "replicas"}), other.plan
 
 
 def other_sizes(one: Finalist) -> Iterator[Finalist]:
     """Yield a layout with iterations of half and of twice as many tokens, as far as these are searched."""
     allowed = one.space.values.get(SIZE, ())
-    for stated, plan in single_changes(one.scenario):
+    for stated, plan in single_changes(one):
         size = stated.get(f"plan.{SIZE}")
         if size is not None and (allowed is None or size in allowed):
             yield one.changed(plan)

@@ -11,7 +11,7 @@ import numpy as np
 
 from sightline.content import fields_of
 from sightline.explanation.compared import SAME
-from sightline.launching.training.rules import refusals
+from sightline.launching.registry import obstacles
 from sightline.planning.clusters import devices_setting, price_assumptions
 from sightline.planning.plan_answer import LazySequence, Neighbour, PlanAnswer, RankedPlan, by_loss
 from sightline.planning.ranking import front_of, in_order, numbered, spread_over, with_ties
@@ -159,13 +159,11 @@ def _ranked_plan(found: Found, request: Request) -> RankedPlan:
     profile = found.predicted(request.anchor)
     evaluated = found.measure.of_profile(profile)
     run = found.measure.whole_run(evaluated)
-    obstacles = tuple(refusals(found.scenario))
     return RankedPlan(
         rank=1,
         profile=profile,
         value=shown_value(request.objective, found.measure, evaluated),
-        launchable=not obstacles,
-        obstacles=obstacles,
+        obstacles=obstacles(found.scenario),
         figures={} if run is None else {k: None if v is None else float(v) for k, v in run.figures.items()},
     )
 

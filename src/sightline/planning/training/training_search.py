@@ -306,7 +306,7 @@ class Request:
     pareto: tuple[str, str] | None = None
     top: int = 10
     max_memory: float | None = None
-    launchable: bool = False
+    launchable: bool = True
     limits: RunLimits = NO_LIMITS
     availability: float | None = None
     anchor: "Anchored | None" = None
