@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from sightline import quantities
 from sightline.errors import InputError
-from sightline.loading.checks import Complaints, check, each, require
+from sightline.loading.checks import Complaints, check, each, require, with_value
 from sightline.loading.clusters import forgotten_units, made_of_technology, read_as, read_cluster
 from sightline.loading.models import ReadModel, resolve_model
 from sightline.loading.plans import ReadPlan
@@ -120,11 +120,30 @@ def read_parts(
         name=top.values.get("name", ""),
         model=model,
         cluster=cluster,
-        measured=check(MEASURED, top.values.get("measured"), "measured", complaints).values,
+        measured=check(MEASURED, _nested(top.values.get("measured"), complaints), "measured", complaints).values,
         workload=top.values.get("workload"),
         plan=top.values.get("plan"),
         remarks=() if cluster is None or stated is None else tuple(_remarks(stated, cluster)),
     )
+
+
+def _nested(measured: Any, complaints: Complaints) -> Any:
+    """What was measured, with dotted keys such as ``ttft_s.mean`` as parts of their figure."""
+    if not isinstance(measured, Mapping):
+        return measured
+    nested: Any = {key: value for key, value in measured.items() if str(key).partition(".")[0] == key}
+    for key in measured.keys() - nested.keys():
+        nested = complaints.note(_with_part, nested, str(key), measured[key]) or nested
+    return nested
+
+
+def _with_part(measured: Mapping[str, Any], key: str, value: Any) -> Any:
+    figure, _, part = key.partition(".")
+    if figure not in MEASURED:
+        return {**measured, key: value}
+    if isinstance(parts := measured.get(figure), Mapping) and part in parts:
+        raise InputError(f"measured.{key} is stated twice")
+    return with_value({"measured": measured}, f"measured.{key}", value)["measured"]
 
 
 def _remarks(stated: str | Mapping[str, Any], cluster: Cluster) -> Iterator[str]:

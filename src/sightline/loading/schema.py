@@ -53,7 +53,7 @@ def schema() -> Schema:
         "cluster": _or_name(_object(cluster)),
         "workload": _object(workload),
         "plan": _object(plan),
-        "measured": _object(_properties(MEASURED)),
+        "measured": _object(_properties(MEASURED)) | {"patternProperties": {r"^\w+\.\w": {}}},
         "sweep": {"description": "Lists of values by dotted key.", "type": "object"},
     }
     one = {"$ref": "#/definitions/scenario"}

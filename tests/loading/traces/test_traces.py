@@ -3,6 +3,7 @@
 import gzip
 import json
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +159,93 @@ def test_times_without_blocks_are_seconds(tmp_path):
 def test_offsets_of_time_zones_count(tmp_path):
     rows = "2024-05-10T12:00:00+02:00,3,4\n2024-05-10T10:00:05+00:00,5,6\n"
     assert read(written(tmp_path, "TIMESTAMP,ContextTokens,GeneratedTokens\n" + rows))["arrival_s"] == [0.0, 5.0]
+
+
+LOG = "timestamp,prompt_tokens,output_tokens\n"
+
+
+@pytest.mark.parametrize(
+    "time",
+    [
+        *(
+            "2026-02-30 10:00:00",
+            "2016-12-31 23:59:60",
+            "2024-05-10 24:00:00",
+            "2024-13-01 10:00:00",
+            "0001-01-01 00:00",
+        ),
+        *("9999-12-31 23:59:59", "2024-05-10 10:00:00.5.5", "2024-05-10 10:00:00Z", "-3", "soon"),
+    ],
+)
+def test_what_is_no_date_of_the_calendar_is_a_sentence(tmp_path, time):
+    path = written(tmp_path, f"{LOG}2024-05-10 10:00:00,3,4\n{time},3,4\n")
+    (problem,) = refused(path)
+    assert problem.startswith(f"load.csv line 3: timestamp is '{time}'; allowed: a number, or a date")
+
+
+def test_a_first_day_that_no_month_has_is_a_sentence(tmp_path):
+    path = written(tmp_path, f"{LOG}2026-02-30 10:00:00,3,4\n2026-03-01 10:00:00,3,4\n")
+    (problem,) = refused(path)
+    assert problem.startswith("load.csv line 2: timestamp is '2026-02-30 10:00:00'; allowed: a number, or a date")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "apart_s"),
+    [
+        ("2024-02-29T23:59:59Z", "2024-03-01T00:00:00.5Z", 1.5),
+        ("2024-05-10T12:00:00+02:00", "2024-05-10T06:00:05-04:00", 5.0),
+        ("2024-05-10T23:59:59.000000001", "2024-05-11 00:00:00.000000001", 1.0),
+        ("1999-12-31 23:59", "2000-01-01 00:00", 60.0),
+        ("-5", "-3.5", 1.5),
+    ],
+)
+def test_dates_and_numbers_of_any_clock_are_read(tmp_path, first, second, apart_s):
+    found = read(written(tmp_path, f"{LOG}{first},3,4\n{second},5,6\n"))
+    assert found["arrival_s"] == pytest.approx([0.0, apart_s], abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        ["2024-05-10 10:00:00.007", "2024-05-10 10:00:00.003", "2024-05-10 10:00:05"],
+        ["1700000000007", "1700000000003", "1700000005000"],
+        ["0.007", "0.003", "5"],
+    ],
+)
+def test_rows_a_little_out_of_order_are_sorted_with_a_remark(tmp_path, times):
+    told: list[str] = []
+    found = read(written(tmp_path, LOG + "".join(f"{time},{i},4\n" for i, time in enumerate(times, 1))), told)
+    assert found["arrival_s"] == pytest.approx([0.0, 0.004, found["arrival_s"][2]], abs=1e-6)
+    assert found["prompt_tokens"] == [2, 1, 3]
+    assert any("sorted 1 row that came up to 4 ms" in sentence for sentence in told)
+
+
+def test_rows_of_our_own_trace_are_sorted_and_keep_their_begin(tmp_path):
+    told: list[str] = []
+    found = read(written(tmp_path, OWN + "2.005,1,1\n2,2,2\n2,3,3\n"), told)
+    assert (found["arrival_s"], found["prompt_tokens"], len(told)) == ([2.0, 2.0, 2.005], [2, 3, 1], 1)
+
+
+def test_rows_are_sorted_across_the_blocks_of_a_file(tmp_path):
+    times = [i / 1000 for i in range(BLOCK_BYTES // 18 * 2)]
+    places = [*range(len(times))]
+    for i in range(1, len(times), 7):
+        places[i - 1], places[i] = i, i - 1
+    told: list[str] = []
+    path = written(tmp_path, OWN + "".join(f"{times[i]:.9f},100,200\n" for i in places))
+    assert np.array_equal(read(path, told)["arrival_s"], times)
+    assert f"sorted {len(range(1, len(times), 7)):,} rows" in told[0]
+
+
+def test_times_of_dates_in_parquet_are_read(tmp_path):
+    import polars
+
+    begin = datetime(2024, 5, 10, 10, tzinfo=UTC)
+    times = [begin, begin + timedelta(milliseconds=1500)]
+    polars.DataFrame({"timestamp": times, "prompt_tokens": [3, 5], "output_tokens": [4, 6]}).write_parquet(
+        tmp_path / "load.parquet"
+    )
+    assert read(tmp_path / "load.parquet")["arrival_s"] == [0.0, 1.5]
 
 
 def test_blocks_of_prompts_tell_shared_prefixes_and_conversations(tmp_path):

@@ -27,6 +27,11 @@ BEHAVIORS = (
     "no-end",
     "echo",
     "echo-event",
+    "endless-tokens",
+    "endless-line",
+    "endless-comments",
+    "huge-counts",
+    "deep",
     "forbidden",
     "busy",
     "slow",
@@ -41,6 +46,14 @@ def event(**keys):
 
 def chunk(text, **keys):
     return event(choices=[{"index": 0, "text": text}], **keys)
+
+
+MALFORMED = {
+    "malformed": b'data: {"choices": [{"te\n\n',
+    "deep": b"data: " + b"[" * 5_000 + b"\n\n",
+    "huge-counts": b'data: {"usage": {"prompt_tokens": 1e999, "completion_tokens": 1}}\n\n',
+}
+ENDLESS = {"endless-tokens": chunk(" word"), "endless-line": b"x" * 4096, "endless-comments": b":" * 512 + b"\n"}
 
 
 class Server:
@@ -105,9 +118,11 @@ class Server:
             if behavior == "drop" and sent:
                 request.transport.abort()
                 return
-            if behavior == "malformed" and sent:
-                await stream.write(b'data: {"choices": [{"te\n\n')
+            if behavior in MALFORMED and sent:
+                await stream.write(MALFORMED[behavior])
                 continue
+            while behavior in ENDLESS and not request.transport.is_closing():
+                await stream.write(ENDLESS[behavior])
             if behavior == "echo-event" and sent:
                 await stream.write(event(error=f"bad key {request.headers['Authorization'].split()[1]}"))
                 return

@@ -23,6 +23,11 @@ FAILURES = {
     "wrong-counts": "wrong token counts",
     "error-event": "server error",
     "no-end": "connection dropped",
+    "endless-tokens": "endless stream",
+    "endless-line": "endless stream",
+    "endless-comments": "endless stream",
+    "huge-counts": "malformed stream",
+    "deep": "malformed stream",
 }
 
 

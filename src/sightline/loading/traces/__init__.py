@@ -48,6 +48,9 @@ class Trace:
         if reader.left_out:
             skipped = counted(reader.left_out, "request")
             on_remark(f"{self.path}: skipped {skipped} without prompt or answer tokens")
+        if reader.late:
+            late = counted(reader.late, "row")
+            on_remark(f"{self.path}: sorted {late} that came up to {reader.most_late_s * 1e3:.3g} ms behind later ones")
         if reader.blank:
             others = f" and {counted(reader.blank - 1, 'more line')}" if reader.blank > 1 else ""
             on_remark(f"skipped blank line: {reader.place} {reader.first_blank}{others}")

@@ -26,8 +26,14 @@ LATEST_S: Final = 1e11
 FINER: Final = ("milliseconds", "microseconds", "nanoseconds")
 _NO_WORD: Final = {"": -1, "-1": -1}
 _DATE = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d")
-_PLAIN_DATE = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?")
-_ZONE = re.compile(r"(?:Z|[+-]00:?00)$")
+_PLAIN_DATE = re.compile(r"(?:1[7-9]|2[01])\d\d-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?")
+_UTC = re.compile(r"(?:Z|[+-]00:?00)$")
+_ZONE = re.compile(r"(?:Z|[+-]\d\d:?\d\d)$")
+LATE_S: Final = 1.0
+"""How much later than the row before it a row may have arrived: clients write what they began at once in any order."""
+MOST_HELD: Final = 65_536
+"""Rows that wait for earlier ones behind them."""
+_CLOCK = "a number, or a date such as 2026-02-28 23:59:59 with a time zone in every row or in none"
 _ALLOWED = {
     **dict.fromkeys(SECONDS, "seconds, 0 or more"),
     **dict.fromkeys(NEEDED, "a whole number of tokens"),
@@ -48,9 +54,18 @@ class Reader:
     """By column, the numbers of its words."""
     begin_s: float | None = None
     """What is subtracted from times."""
+    early_s: float | None = None
+    """How much earlier than the first row the earliest is."""
     unit_s: float = 0.0
     """Seconds that a unit of times stands for; 0 before the first row."""
+    zoned: bool | None = None
+    """Whether its dates have a time zone."""
     last_s: float = -np.inf
+    given_s: float = -np.inf
+    """The time of the last row that was passed on."""
+    late: int = 0
+    """Rows that are earlier than one before them."""
+    most_late_s: float = 0.0
     left_out: int = 0
     blank: int = 0
     """Lines without anything in them that rows follow."""
@@ -130,12 +145,13 @@ class Reader:
             # Nothing is waited, shared or preferred where a cell is empty, and a request that failed has no answer.
             numbers = np.where([_is_empty(value) for value in values], 0.0, numbers)
         wrong = ~np.isfinite(numbers) | (np.abs(numbers) > LARGEST)
-        if name != "priority":
+        is_clock = name == TIME and self.shape.from_first
+        if name != "priority" and not is_clock:
             wrong |= numbers < 0
         if name in WHOLE:
             wrong |= numbers != np.round(numbers)
         most = f", up to {LARGEST:g}" if (np.abs(numbers) > LARGEST).any() else ""
-        self._refuse(wrong, values, lines, theirs, _ALLOWED[name] + most)
+        self._refuse(wrong, values, lines, theirs, (_CLOCK if is_clock else _ALLOWED[name]) + most)
         if name == TIME:
             self._check_order(numbers, values, lines, theirs)
         return numbers.astype(np.int64) if name in WHOLE else numbers
@@ -155,11 +171,18 @@ class Reader:
 
     def _times(self, values: Sequence[Any]) -> NDArray[np.float64]:
         """Seconds from the first request, or from the begin of the load."""
-        dated = isinstance(values[0], str) and _DATE.match(values[0])
-        times = _seconds(values) if dated else self._of_clock(_numbers(values))
+        dated = isinstance(values[0], str | datetime) and _DATE.match(str(values[0]))
+        times = self._of_dates(values) if dated else self._of_clock(_numbers(values))
         if self.begin_s is None:
             self.begin_s = float(times[0]) if self.shape.from_first and np.isfinite(times[0]) else 0.0
         return times - self.begin_s
+
+    def _of_dates(self, values: Sequence[Any]) -> NDArray[np.float64]:
+        """Seconds since some day; NaN for what is no date, or has a time zone where the first has none."""
+        dates = [str(value).strip() for value in values]
+        zoned = np.fromiter((_ZONE.search(date) is not None for date in dates), np.bool_, len(dates))
+        self.zoned = bool(zoned[0]) if self.zoned is None else self.zoned
+        return np.where(zoned == self.zoned, _seconds(dates), np.nan)
 
     def _of_clock(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
         """Seconds of a clock, whose first number tells a unit finer than the shape's where it would be far from now."""
@@ -181,15 +204,18 @@ class Reader:
     def _check_order(
         self, times: NDArray[np.float64], values: Sequence[Any], lines: NDArray[np.int64], theirs: str
     ) -> None:
-        before = np.concatenate([[self.last_s], times[:-1]])
-        at = np.flatnonzero(times < before)
+        latest = np.maximum.accumulate(np.concatenate([[self.last_s], times]))
+        late_s = latest[:-1] - times
+        at = np.flatnonzero((late_s > LATE_S) | (times < self.given_s))
         if at.size:
             i = at[0]
             raise InputError(
-                f"{self.place} {lines[i]}: {theirs} {show(values[i])} is earlier than in the row before; "
+                f"{self.place} {lines[i]}: {theirs} {show(values[i])} is earlier than in a row before; "
                 f"allowed: rows in order of arrival ({at.size:,} are not); sort the file by {theirs}"
             )
-        self.last_s = float(times[-1])
+        self.late += int((late_s > 0).sum())
+        self.most_late_s = max(self.most_late_s, float(late_s.max()))
+        self.last_s = float(latest[-1])
 
     def _check_prefix(self, columns: Columns) -> None:
         if "prefix_tokens" in columns:
@@ -234,12 +260,13 @@ def _number(value: Any) -> float:
         return np.inf
 
 
-def _seconds(values: Sequence[Any]) -> NDArray[np.float64]:
-    """Seconds since the day of the first date, NaN for what is no date."""
-    dates = [_ZONE.sub("", str(value).strip()) for value in values]
-    if not all(map(_PLAIN_DATE.fullmatch, dates)):
-        dates = list(map(_date, dates))
-    times = np.array(dates, "datetime64[ns]")
+def _seconds(dates: Sequence[str]) -> NDArray[np.float64]:
+    """Seconds since some day, NaN for what is no date."""
+    plain = [_UTC.sub("", date) for date in dates]
+    try:
+        times = np.array(plain if all(map(_PLAIN_DATE.fullmatch, plain)) else [*map(_date, dates)], "datetime64[ns]")
+    except ValueError:  # a day that no month has
+        times = np.array([*map(_date, dates)], "datetime64[ns]")
     origin = np.datetime64("2020-01-01", "ns")
     return np.where(np.isnat(times), np.nan, (times - origin).astype(np.int64) * 1e-9)
 
@@ -247,17 +274,42 @@ def _seconds(values: Sequence[Any]) -> NDArray[np.float64]:
 def _date(written: str) -> str:
     try:
         date = datetime.fromisoformat(written)
-        return (date.astimezone(UTC) if date.tzinfo else date).replace(tzinfo=None).isoformat()
-    except ValueError:
+        date = (date.astimezone(UTC) if date.tzinfo else date).replace(tzinfo=None)
+    except (ValueError, OverflowError):
         return "NaT"
+    return date.isoformat() if _PLAIN_DATE.fullmatch(f"{date}") else "NaT"
 
 
 def iterate(reader: Reader, blocks: Iterator[Block]) -> Iterator[Columns]:
-    """Yield the columns of all blocks that have rows."""
+    """Yield the columns of all blocks that have rows, those that are a little late in their place."""
+    held: Columns = {}
     for block in blocks:
         columns = reader.read(block)
-        if columns and columns["prompt_tokens"].size:
-            yield columns
+        if not columns or not columns["prompt_tokens"].size:
+            continue
+        if held.keys() != columns.keys() or TIME not in columns:
+            yield from _passed_on(reader, held)
+            held = {}
+        held = {name: np.concatenate([held[name], new]) if held else new for name, new in columns.items()}
+        if TIME in held:
+            order = np.argsort(held[TIME], kind="stable")
+            held = {name: values[order] for name, values in held.items()}
+            last_s = held[TIME][-1]
+            ready = max(int(np.searchsorted(held[TIME], last_s - LATE_S)), order.size - MOST_HELD)
+            yield from _passed_on(reader, {name: values[:ready] for name, values in held.items()})
+            held = {name: values[ready:] for name, values in held.items()}
+    yield from _passed_on(reader, held)
+
+
+def _passed_on(reader: Reader, columns: Columns) -> Iterator[Columns]:
+    """Yield columns that have rows; the first of a clock's rows arrives at 0."""
+    times = columns.get(TIME, np.empty(0))
+    if times.size:
+        reader.early_s = min(0.0, float(times[0])) if reader.early_s is None else reader.early_s
+        reader.given_s = float(times[-1])
+        columns = {**columns, TIME: times - reader.early_s}
+    if columns and columns["prompt_tokens"].size:
+        yield columns
 
 
 Chain = Sequence[int]

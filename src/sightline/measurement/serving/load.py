@@ -165,6 +165,8 @@ class Prompts:
 
 COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
 PATIENCE_S = 10.0
+LONGEST_LIST: Final = 2**22
+"""Characters of a list of models."""
 PROBE_PROMPT, PROBE_OUTPUT = 32, 4
 """Tokens of the requests that find out what a server takes."""
 EXACT: Final[Mapping[str, Any]] = {"ignore_eos": True}
@@ -224,7 +226,11 @@ async def model_of(session: "ClientSession", url: str, headers: Mapping[str, str
     address = f"{url}/v1/models"
     try:
         async with session.get(asked, headers=headers, timeout=patience) as response:
-            said = await response.text()
+            said = ""
+            async for piece in response.content.iter_any():
+                said += piece.decode(errors="replace")
+                if len(said) > LONGEST_LIST:
+                    raise WorkError(f"{address} lists more than {LONGEST_LIST:,} characters of models")
             if response.status != 200:
                 answered = f"HTTP {response.status}"
                 why = f"{answered}: {' '.join(hide(said).split())[:200]}"
@@ -286,12 +292,12 @@ async def _probe(client: Client, request_format: RequestFormat) -> Answer:
     body = request_format.body(
         request_format.encoding.write(np.arange(PROBE_PROMPT) % request_format.encoding.size), PROBE_OUTPUT
     )
-    answer = await client.send(body)
+    answer = await client.send(body, PROBE_OUTPUT)
     for wait_s in WAITS_S:
         if answer.failure not in BUSY:
             break
         await asyncio.sleep(wait_s)
-        answer = await client.send(body)
+        answer = await client.send(body, PROBE_OUTPUT)
     return answer
 
 
@@ -459,7 +465,7 @@ async def _send(
 
     async def send(row: Row, intended_ns: int) -> None:
         prompt: Content = prompts.prompt(row)
-        answer = await client.send(request_format.body(prompt, row.output_tokens, row.priority))
+        answer = await client.send(request_format.body(prompt, row.output_tokens, row.priority), row.output_tokens)
         prompts.answered(row, prompt, "".join(answer.stream.text), answer.stream.token_ids)
         on_record(record_of(row, answer, intended_ns, begin_ns))
 
@@ -516,7 +522,7 @@ async def _warm_up(client: Client, request_format: RequestFormat, settings: Clie
     prompts = Prompts(request_format.encoding, settings.seed, overhead=request_format.overhead)
     for row in rows_of(first[: settings.warm_up], WARM_UP):
         prompt = prompts.prompt(row._replace(prefix_id=-1, session_id=-1))
-        await client.send(request_format.body(prompt, row.output_tokens))
+        await client.send(request_format.body(prompt, row.output_tokens), row.output_tokens)
 
 
 @contextlib.asynccontextmanager

@@ -140,7 +140,7 @@ class AnswerStream:
             return
         try:
             event = json.loads(data)
-        except ValueError:
+        except (ValueError, RecursionError):
             event = None
         if not isinstance(event, dict):
             self._fail(MALFORMED, f"an event is not a JSON object: {self._quoted(data)}")
@@ -151,16 +151,16 @@ class AnswerStream:
             return
         try:
             self._add(event, time_ns)
-        except (TypeError, ValueError, AttributeError, KeyError, IndexError):
+        except (TypeError, ValueError, AttributeError, KeyError, IndexError, OverflowError):
             self._fail(MALFORMED, f"an event is not a completion: {self._quoted(data)}")
 
     def _add(self, event: Mapping[str, Any], time_ns: int) -> None:
         """One chunk of the answer, and whatever counts come with it."""
         usage = event.get("usage")
         if usage:
-            self.prompt_tokens = int(usage["prompt_tokens"])
-            self.output_tokens = int(usage.get("completion_tokens") or 0)
-            self.cached_tokens = int((usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0)
+            self.prompt_tokens = _counted(usage["prompt_tokens"])
+            self.output_tokens = _counted(usage.get("completion_tokens") or 0)
+            self.cached_tokens = _counted((usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0)
         choices = event.get("choices") or ()
         text = ""
         ids: list[int] = []
@@ -202,21 +202,41 @@ class AnswerStream:
             self.output_tokens = sum(self.tokens)
 
 
+def _counted(tokens: Any) -> int:
+    """Tokens as a server reports them; raise `ValueError` for what is no count."""
+    if not 0 <= int(tokens) <= MOST_TOKENS:
+        raise ValueError(tokens)
+    return int(tokens)
+
+
 def events(pieces: Sequence[bytes], times_ns: Sequence[int]) -> Iterator[tuple[bytes, int]]:
     """Yield the data of each event with the time at which its last byte had come; pieces are cut anywhere."""
-    rest = b""
+    begun: list[bytes] = []
     for piece, time_ns in zip(pieces, times_ns, strict=True):
-        *lines, rest = (rest + piece).split(b"\n")
+        begun.append(piece)
+        if b"\n" not in piece:
+            continue
+        *lines, rest = b"".join(begun).split(b"\n")
+        begun = [rest]
         for line in lines:
             # Events of this interface have one line of data; comments, names and empty lines say nothing.
             if line.startswith(b"data:"):
                 yield line[5:].strip(), time_ns
+    rest = b"".join(begun)
     if rest.strip():
         yield rest.removeprefix(b"data:").strip(), times_ns[-1]
 
 
 REFUSED, TIMED_OUT, STALLED, NO_ANSWER = "connection refused", "timed out", "stalled", "no answer"
+ENDLESS: Final = "endless stream"
 """Why there is no stream, or no end of it."""
+MORE_EVENTS, FURTHER_EVENTS = 2, 100
+"""Events of a stream for each token that was asked for, and besides: some servers send a token in parts."""
+TOKEN_BYTES, FURTHER_BYTES = 2_048, 2**16
+"""Bytes of a stream likewise, where the prompt may come back in; each piece counts as ``PIECE_BYTES`` more."""
+PIECE_BYTES: Final = 64
+MOST_TOKENS: Final = 2**40
+"""That a server may report."""
 SLICE = 32
 """Events read before other streams get their turn: a long answer must not delay the clock of others."""
 
@@ -285,15 +305,15 @@ class Client:
         if self._watch is not None:
             self._watch.cancel()
 
-    async def send(self, body: bytes) -> Answer:
-        """Send a request and read its answer; whatever goes wrong is in the answer."""
+    async def send(self, body: bytes, tokens: int) -> Answer:
+        """Send a request for an answer of so many tokens and read it; whatever goes wrong is in the answer."""
         begun = time.perf_counter_ns()
         pending = PendingRequest(asyncio.current_task(), begun, begun)
         pieces: list[bytes] = []
         times_ns: list[int] = []
         self._pending.add(pending)
         try:
-            failure, detail = await self._receive(body, pending, pieces, times_ns)
+            failure, detail = await self._receive(body, tokens, pending, pieces, times_ns)
         except asyncio.CancelledError:
             if not pending.why:
                 raise
@@ -311,12 +331,14 @@ class Client:
         return Answer(sent_ns=pending.sent_ns, ended_ns=pending.last_ns, stream=stream, failure=failure, detail=detail)
 
     async def _receive(
-        self, body: bytes, pending: PendingRequest, pieces: list[bytes], times_ns: list[int]
+        self, body: bytes, tokens: int, pending: PendingRequest, pieces: list[bytes], times_ns: list[int]
     ) -> tuple[str, str]:
         """Send, then keep every piece with its time; return why that failed."""
         import aiohttp
 
         now = time.perf_counter_ns
+        events_left = MORE_EVENTS * tokens + FURTHER_EVENTS
+        bytes_left = TOKEN_BYTES * tokens + FURTHER_BYTES + 2 * len(body)
         try:
             pending.sent_ns = now()
             async with self._session.post(self.address, data=body, headers=self._headers) as response:
@@ -331,6 +353,11 @@ class Client:
                     pending.last_ns, pending.begun = now(), True
                     stamp(pending.last_ns if socket is None else socket.arrived_ns)
                     keep(piece)
+                    events_left -= piece.count(b"data:")
+                    bytes_left -= len(piece) + PIECE_BYTES
+                    if events_left < 0 or bytes_left < 0:
+                        response.close()
+                        return ENDLESS, f"the answer goes on beyond {tokens:,} tokens; the stream was closed"
         except aiohttp.ClientConnectorError as error:
             return REFUSED, self.credentials.hide(str(error))
         except (aiohttp.ClientError, OSError) as error:
