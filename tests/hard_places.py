@@ -35,6 +35,17 @@ COMMANDS = {
     "version": ("--version",),
 }
 """By name; what they write goes into ``{out}``."""
+PLAN = EXAMPLES / "plans" / "llama-3.1-8b-rtx-4090.yaml"
+SERVING = EXAMPLES / "serving" / "llama-3.1-8b-h100.yaml"
+WRITING = {
+    "chart": COMMANDS["chart"],
+    "report": COMMANDS["report"],
+    "timeline": ("predict", TRAINING, "--trace", "{out}/trace.json"),
+    "launch": ("plan", PLAN, "--launch", "{out}/launch"),
+    "search": ("plan", PLAN, "--workers", "local:1", "--where", "{out}/search"),
+    "requests": ("simulate", SERVING, "--stream", "--no-intervals", "--requests", "{out}/requests.parquet"),
+}
+"""Commands that write more than a kilobyte."""
 OF_SIGHTLINE = ("SIGHTLINE_RUNS", "SIGHTLINE_JOBS", "SIGHTLINE_CATALOG", "XDG_CACHE_HOME", "XDG_DATA_HOME")
 """Variables that would lead away from the place."""
 
@@ -44,7 +55,7 @@ def run(name, folder, *before, environment=None, cwd=None, **streams):
     out = Path(folder) / "out"
     out.mkdir(exist_ok=True)
     out.chmod(0o777)
-    words = [str(word).replace("{out}", str(out)) for word in COMMANDS[name]]
+    words = [str(word).replace("{out}", str(out)) for word in {**COMMANDS, **WRITING}[name]]
     changed = {**dict.fromkeys(OF_SIGHTLINE), "HOME": str(folder), **(environment or {})}
     whole = {key: value for key, value in {**os.environ, **changed}.items() if value is not None}
     streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **streams}

@@ -15,6 +15,7 @@ ROOMS = (
         "on_demand",
         "commands",
         "folders",
+        "whole_files",
         "__version__",
         "quantities",
         "validators",

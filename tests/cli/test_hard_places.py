@@ -1,12 +1,13 @@
 """Every command works, or says one sentence, without network, home, user, disk to write to, or a folder to be in."""
 
 import os
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 import pytest
-from hard_places import COMMANDS, check_quiet, is_possible, run
+from hard_places import COMMANDS, SERVING, WRITING, check_quiet, is_possible, run
 
 pytestmark = [
     pytest.mark.slow,
@@ -97,6 +98,27 @@ def test_what_has_to_be_written_and_cannot_be_is_a_sentence_each(name, code, fil
     answer = run(name, tmp_path, *NOTHING_CAN_BE_WRITTEN)
     check_quiet(answer, code)
     assert len(answer.stderr.splitlines()) == files
+
+
+@pytest.mark.parametrize("name", WRITING)
+def test_a_full_disk_is_a_sentence_and_leaves_nothing_half_written(name, tmp_path):
+    caches = {"XDG_CACHE_HOME": os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")}
+    answer = run(name, tmp_path, "bash", "-c", 'ulimit -f 1; exec "$@"', "bash", environment=caches)
+    check_quiet(answer, 1)
+    assert "/out" in answer.stderr.decode()
+    left = [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
+    assert not [path for path in left if path.suffix == ".part" or ".sightline-" in str(path)]
+    assert all(path.stat().st_size <= 1024 for path in left)
+
+
+@pytest.mark.parametrize("command", [("simulate", SERVING), ("plan", SERVING)])
+def test_a_numpy_that_numba_does_not_know_is_a_sentence(command, tmp_path):
+    (tmp_path / "numba.py").write_text('raise ImportError("Numba needs NumPy 2.3 or less. Got NumPy 2.9.")')
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"}
+    words = [sys.executable, "-m", "sightline", *map(str, command)]
+    answer = subprocess.run(words, env=environment, check=False, capture_output=True)
+    check_quiet(answer, 1)
+    assert b"Got NumPy 2.9" in answer.stderr
 
 
 @pytest.mark.parametrize("name", ["predict", "plan", "catalog", "report", "runs"])

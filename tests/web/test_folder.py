@@ -2,7 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
-from sightline.web.jobs import write_whole
+from sightline.whole_files import write_whole
 
 
 def test_files_are_whole_whoever_else_writes_them(tmp_path):

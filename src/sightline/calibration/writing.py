@@ -10,6 +10,7 @@ from sightline.calibration.from_tables import Calibration
 from sightline.catalog import shipped
 from sightline.errors import InputError
 from sightline.profile.results import stamped
+from sightline.whole_files import unwritable, write_whole
 
 if TYPE_CHECKING:
     from sightline.calibration.from_tables import Calibration
@@ -51,13 +52,10 @@ def write_yaml(path: Path, content: dict[str, Any]) -> None:
     import yaml
 
     text = yaml.safe_dump(plain(content), sort_keys=False, default_flow_style=None, width=120)
-    part = path.with_name(f".{path.name}.part")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(text, encoding="utf-8")
-        part.replace(path)
+        write_whole(path, text)
     except OSError as error:
-        raise InputError(f"cannot write '{path}': {(error.strerror or str(error)).lower()}") from error
+        raise unwritable(path, error) from error
 
 
 def write_calibrations(calibrations: Sequence[Calibration], paths: dict[str, Path]) -> None:

@@ -9,11 +9,11 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sightline.errors import InputError, WorkError
+from sightline.whole_files import unwritable, write_whole
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -179,22 +179,25 @@ def _lose_stdout() -> None:
 
 
 def write_file(path: str, content: str | bytes) -> None:
-    """Write an output file, whole or not at all, and say so; a path that cannot be written is a wrong request."""
+    """Write an output file, whole or not at all, and say so.
+
+    Raises:
+        InputError: The path cannot be written.
+        WorkError: The disk is full.
+    """
     # The name of a file, which an answer may quote, is any bytes; some are no characters.
     data = content.encode(errors="replace") if isinstance(content, str) else content
     target = Path(path)
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
     # A device such as /dev/stdout can't be replaced, only written to.
-    written = part if target.is_file() or not target.exists() else target
+    is_file = target.is_file() or not target.exists()
     try:
-        written.write_bytes(data)
-        if written is part:
-            part.replace(target)
+        if is_file:
+            write_whole(target, data)
+        else:
+            target.write_bytes(data)
     except OSError as error:
-        with suppress(OSError):  # a file system that is read-only refuses that too
-            part.unlink(missing_ok=True)
-        raise InputError(f"cannot write '{path}': {(error.strerror or str(error)).lower()}") from error
-    if written is part:
+        raise unwritable(path, error) from error
+    if is_file:
         print_remark(f"wrote {path}")
 
 

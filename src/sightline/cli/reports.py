@@ -14,6 +14,7 @@ from sightline.cli.progress_bar import progress_bar
 from sightline.commands import ANSWERS, Answer
 from sightline.errors import InputError
 from sightline.on_demand import named
+from sightline.whole_files import unwritable
 
 if TYPE_CHECKING:
     from sightline.answers.outline import Outline
@@ -181,7 +182,7 @@ def _write_charts(folder: str, answer: Any) -> None:
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"cannot create folder '{folder}': {(error.strerror or str(error)).lower()}") from error
+        raise unwritable(folder, error) from error
     for chart in found:
         for ending, content in ((".svg", draw(chart.wide, "chart.svg")), (".csv", csv_of(chart.wide))):
             output.write_file(str(Path(folder) / f"{chart.name}{ending}"), content)

@@ -12,6 +12,7 @@ from sightline.cli.output import try_next
 from sightline.cli.progress_bar import end_if_stopped, progress_bar
 from sightline.cli.reports import ProfilesReport, ReportOptions, changes_of
 from sightline.errors import InputError
+from sightline.whole_files import unwritable
 
 if TYPE_CHECKING:
     from sightline.loading.loader import Loaded
@@ -300,7 +301,7 @@ def streamed(
             profile = run(rows=pieces.write)
             pieces.join(Path(requests))
     except OSError as error:
-        raise InputError(f"cannot write '{requests}': {(error.strerror or str(error)).lower()}") from error
+        raise unwritable(requests, error) from error
     output.print_remark(f"wrote {requests}")
     return profile
 
@@ -314,16 +315,22 @@ class _Pieces:
 
     def write(self, numbers: "Integers", piece: "Outcome") -> None:
         """Write a piece."""
+        from sightline.runs.store import as_parquet
         from sightline.simulation.results.summary import request_table
 
-        request_table(piece, numbers).write_parquet(self._folder / f"{self._written:08}.parquet", compression="zstd")
+        (self._folder / f"{self._written:08}.parquet").write_bytes(as_parquet(request_table(piece, numbers)))
         self._written += 1
 
     def join(self, path: Path) -> None:
         """Write all pieces as one file, none of them as a whole in memory."""
         import polars
 
+        from sightline.parquet import polars_faults
+
         if self._written:
             whole = self._folder / "whole"
-            polars.scan_parquet(self._folder / "*.parquet").sink_parquet(whole, compression="zstd")
+            try:
+                polars.scan_parquet(self._folder / "*.parquet").sink_parquet(whole, compression="zstd")
+            except polars_faults() as error:
+                raise unwritable(path, error) from error
             whole.replace(path)

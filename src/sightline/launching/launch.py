@@ -14,6 +14,7 @@ from sightline.loading import load
 from sightline.loading.checks import with_value
 from sightline.loading.clusters import read_cluster
 from sightline.loading.models import resolve_model
+from sightline.whole_files import unwritable, write_whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -83,7 +84,7 @@ def check_folder(folder: Path | str) -> None:
     try:
         is_other = script.exists() and _IN_ITS_FOLDER.encode() not in script.read_bytes()
     except OSError as error:
-        raise _unwritable(script, error) from None
+        raise unwritable(script, error) from None
     if is_other:
         raise _other_content(script)
 
@@ -122,30 +123,18 @@ def _differs(path: Path, text: str) -> bool:
     try:
         return path.exists() and path.read_bytes() != text.encode()
     except OSError as error:
-        raise _unwritable(path, error) from None
+        raise unwritable(path, error) from None
 
 
 def _write(path: Path, text: str, *, executable: bool) -> None:
-    """Write next to the target, then rename."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(text, encoding="utf-8")
-        if executable:
-            part.chmod(0o755)
-        part.replace(path)
+        write_whole(path, text, mode=0o755 if executable else None)
     except OSError as error:
-        if part.exists():
-            part.unlink()
-        raise _unwritable(path, error) from error
+        raise unwritable(path, error) from error
 
 
 def _other_content(path: Path) -> InputError:
     return InputError(f"'{path}' is there with other content; name another folder, or remove it")
-
-
-def _unwritable(path: Path, error: OSError) -> InputError:
-    return InputError(f"cannot write '{path}': {(error.strerror or str(error)).lower()}")
 
 
 ORDER = ("name", "model", "cluster", "workload", "plan")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sightline.errors import InputError, missing_extra
-from sightline.runs.store import FORMAT, ID, JOURNAL, ROWS, RUNNING, SAMPLES, Run, Store, from_json
+from sightline.runs.store import FORMAT, ID, JOURNAL, ROWS, RUNNING, SAMPLES, Run, Store, as_parquet, from_json
 
 if TYPE_CHECKING:
     import polars
@@ -124,7 +124,7 @@ def query(store: Store, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
         runs = store.runs()
         for name, table in _tables(store, runs, sql):
             path = Path(folder) / f"{name}.parquet"
-            table.write_parquet(path)
+            path.write_bytes(as_parquet(table))
             # Three names of our own, and a path of the system's.
             connection.execute(f"CREATE TABLE {name} AS SELECT * FROM read_parquet('{path}')")  # noqa: S608
         try:

@@ -14,14 +14,18 @@ from os import W_OK, access, environ
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-import numba
-from llvmlite.binding import get_host_cpu_features, get_host_cpu_name
-from numba.core import codegen, compiler
-from numba.core.caching import UserProvidedCacheLocator
-from numba.core.registry import CPUDispatcher
-
 from sightline import folders
+from sightline.errors import WorkError
 from sightline.progress import remark
+
+try:
+    import numba
+    from llvmlite.binding import get_host_cpu_features, get_host_cpu_name
+    from numba.core import codegen, compiler
+    from numba.core.caching import UserProvidedCacheLocator
+    from numba.core.registry import CPUDispatcher
+except (ImportError, AttributeError, SystemError) as error:  # what a numba raises that is older than its NumPy
+    raise WorkError(f"the simulator needs a numba that fits its NumPy: {str(error).partition(chr(10))[0]}") from error
 
 _Library: Any = codegen.JITCodeLibrary
 _Compiler: Any = compiler.Compiler
@@ -140,9 +144,21 @@ def entry(function: F) -> F:
     usual = {name: getattr(settings, name) for name in own}
     vars(settings).update(own)
     try:
-        return cast("F", _NJIT(cache=True, **options)(function))
+        made = _NJIT(cache=True, **options)(function)
     finally:
         vars(settings).update(usual)
+    made._cache.save_overload = _unless_full(made._cache.save_overload)  # noqa: SLF001 - numba has no other way
+    return cast("F", made)
+
+
+def _unless_full(save: Callable[..., None]) -> Callable[..., None]:
+    """Go on without what a full disk does not keep."""
+
+    def saved(*of: Any) -> None:
+        with suppress(OSError):
+            save(*of)
+
+    return saved
 
 
 class _Part(CPUDispatcher):

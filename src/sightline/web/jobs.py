@@ -17,7 +17,6 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
-from uuid import uuid4
 
 from sightline.commands import COMMANDS
 from sightline.errors import InputError, SightlineError
@@ -25,6 +24,7 @@ from sightline.on_demand import named
 from sightline.progress import Cancelled, Progress
 from sightline.progress import State as Stage
 from sightline.web.security import Refusal, document
+from sightline.whole_files import write_whole
 
 if TYPE_CHECKING:
     from multiprocessing.context import SpawnProcess
@@ -179,23 +179,13 @@ class Folder:
         return found
 
     def _forget_oldest(self) -> None:
-        for path in self.place.glob("*.sent.json*"):  # of a server that was killed before it began
+        # Of a server, or a job, that was killed before it ended.
+        for path in (*self.place.glob("*.sent.json*"), *self.place.glob(".*.part")):
             if time.time() - path.stat().st_mtime > MOST_SENT_S:
                 path.unlink(missing_ok=True)
         kept = sorted(self.place.glob("*.json"), key=lambda path: path.stat().st_mtime)
         for path in kept[: -2 * MOST_KEPT]:
             path.unlink(missing_ok=True)
-
-
-def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file that others see whole or not at all, whoever else writes it meanwhile."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(f".{uuid4().hex}.part")
-    try:
-        part.write_bytes(content if isinstance(content, bytes) else content.encode())
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 MOST_SECONDS: Final = 900
