@@ -210,12 +210,17 @@ def test_without_a_command_there_is_help(in_process):
 )
 def test_samples_that_cannot_be_read_are_refused(in_process, store, tmp_path, content, why):
     run = store.runs()[1]
-    archive, place = tmp_path / "samples.zip", ("--store", tmp_path / "others")
+    archive = tmp_path / "samples.zip"
     archive.write_bytes(to_archive(store, [run]))
     with zipfile.ZipFile(archive, "a") as file:
         file.writestr(f"{run.id}/samples.parquet", content)
-    assert in_process("runs", "import", archive, *place)[0] == 0
-    code, out, err = in_process("runs", "show", "latest", *place)
-    assert (code, out) == (2, "")
-    assert err.startswith(f"sightline: run '{run.id}': its samples.parquet {why}")
-    assert err.count("\n") == 1
+    store.storage.write(f"{run.id}/samples.parquet", content)
+    importing = ("import", archive, "--store", tmp_path / "others")
+    for words, name in (
+        (importing, f"'{archive}': samples.parquet of '{run.id}'"),
+        (("show", run.id), f"run '{run.id}': its samples.parquet"),
+    ):
+        code, out, err = in_process("runs", *words)
+        assert (code, out) == (2, "")
+        assert err.startswith(f"sightline: {name} {why}")
+        assert err.count("\n") == 1

@@ -7,6 +7,7 @@ import pytest
 from sightline.errors import InputError
 from sightline.runs import open_store
 from sightline.runs.exchange import exportable, from_archive, to_archive
+from sightline.runs.store import as_parquet, as_table
 
 
 @pytest.fixture
@@ -63,6 +64,39 @@ def test_what_is_no_archive_is_refused_whole(store, tmp_path, entries, problem):
     with pytest.raises(InputError, match=problem.replace(".", r"\.")):
         from_archive(store, path)
     assert store.runs() == []
+
+
+@pytest.mark.parametrize(
+    ("result", "problem"),
+    [
+        ('{"step_time_s": -1}', "step_time_s is -1"),
+        ('{"step_time_s": NaN}', "step_time_s is nan"),
+        ('{"ttft_s": {"p90": Infinity}}', "ttft_s.p90 is inf"),
+        ('{"step_time_s": "fast"}', "step_time_s is 'fast'"),
+        ('{"phases": {"forward": -0.5}}', "phases.forward is -0.5"),
+        ('{"memory_bytes": {"total": 1e18}}', "memory_bytes.total is 1e\\+18"),
+        ('{"tokens_per_s": true}', "tokens_per_s is True"),
+        ('{"fits": "yes"}', "fits is 'yes'"),
+        ('{"results": [{"time_s": -3}]}', "results.time_s is -3"),
+    ],
+)
+def test_figures_that_cannot_be_are_refused(store, tmp_path, result, problem):
+    path = tmp_path / "impossible.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("run/run.json", f'{{"id": "run", "name": "n", "created": "c", "result": {result}}}')
+    with pytest.raises(InputError, match=problem):
+        from_archive(store, path)
+    assert store.storage.folders() == []
+
+
+@pytest.mark.parametrize("table", [b"PAR1 cut PAR1", as_parquet(as_table([{"time_s": -1.0}]))])
+def test_tables_that_cannot_be_are_refused(store, tmp_path, table):
+    path = tmp_path / "impossible.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("run/run.json", '{"id": "run", "name": "n", "created": "c"}')
+        archive.writestr("run/rows.parquet", table)
+    with pytest.raises(InputError, match=r"rows\.parquet of 'run'"):
+        from_archive(store, path)
 
 
 def test_a_file_that_is_none_is_refused(store, tmp_path):

@@ -9,7 +9,9 @@ import sys
 import pytest
 
 from sightline.errors import InputError, WorkError
+from sightline.progress import listening
 from sightline.runs import open_store
+from sightline.runs.exchange import exportable, query
 from sightline.runs.store import to_json
 
 SCENARIO = {"model": "llama-2-7b", "workload": {"task": "pretrain"}}
@@ -148,12 +150,57 @@ def test_a_writer_elsewhere_is_believed(store, tmp_path):
     assert store.find("latest").status == "running"
 
 
-def test_a_run_of_a_newer_format_is_refused(store, tmp_path):
-    run = written(store)
+def test_a_run_of_a_newer_format_is_named_and_hides_no_other(store, tmp_path):
+    other, run = written(store), written(store)
     path = tmp_path / "runs" / run.id / "run.json"
     path.write_text(json.dumps(json.loads(to_json(run)) | {"format": 99, "more": 1}))
-    with pytest.raises(WorkError, match="newer version"):
-        store.runs()
+    assert {one.id: one.status for one in store.runs()} == {other.id: "ok", run.id: "newer"}
+    assert "newer version" in store.find(run.id).reason
+    assert store.find("latest").id == other.id
+    with pytest.raises(InputError, match="newer version"):
+        exportable(store.runs())
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "{",
+        "[" * 99_999,
+        '{"id": "x", "name": 3, "created": "c"}',
+        '{"id": "x", "name": "n", "created": "c", "scenario": {"workload": 3}}',
+        '{"id": "x", "name": "n", "created": "c", "result": {"results": 3}}',
+        '{"id": "x", "name": "n", "created": "c", "result": {"step_time_s": -1}}',
+        None,
+    ],
+)
+def test_a_damaged_run_is_listed_as_such_can_be_deleted_and_hides_no_other(any_store, content):
+    other, run = written(any_store), written(any_store, "a broken run")
+    if content is None:
+        any_store.storage.remove(f"{run.id}/run.json")
+    else:
+        any_store.storage.write(f"{run.id}/run.json", content.encode())
+    assert {one.id: one.status for one in any_store.runs()} == {other.id: "ok", run.id: "damaged"}
+    found = any_store.find(run.id)
+    assert found.reason
+    assert found.created[:10].replace("-", "") == run.id[:8]
+    assert any_store.find("latest").id == other.id
+    assert any_store.ended({"ok"}) == {}
+    any_store.delete([found])
+    assert [one.id for one in any_store.runs()] == [other.id]
+
+
+def test_a_damaged_table_is_left_out_of_queries_with_a_remark(store, tmp_path):
+    pytest.importorskip("duckdb")
+    kept, broken = written(store), written(store)
+    (tmp_path / "runs" / broken.id / "rows.parquet").write_bytes(b"PAR1 cut PAR1")
+    remarks = []
+    with listening(remarks.append):
+        _, rows = query(store, "SELECT DISTINCT run FROM rows")
+        _, others = query(store, "SELECT DISTINCT run FROM samples")
+    assert rows == [(kept.id,)]
+    assert {run for (run,) in others} == {kept.id, broken.id}
+    assert broken.id in remarks[0]
 
 
 def write_some(place, count):

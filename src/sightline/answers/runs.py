@@ -27,7 +27,7 @@ _PRINTED = 12
 _WELL = ("ok", "running")
 _LIBRARIES = ("torch", "transformers", "accelerate", "peft", "deepspeed", "megatron-core", "vllm", "flash-attn")
 """Those that a result depends on most, in the order in which they are named."""
-FAILED = ("crashed", "out of memory", "timeout", "unsupported", "interrupted")
+FAILED = ("crashed", "out of memory", "timeout", "unsupported", "interrupted", "damaged")
 """What a list says of runs that gave no result."""
 
 
@@ -68,7 +68,7 @@ def age(run: Run, now: datetime | None = None) -> str:
     """Return how long ago a run began."""
     try:
         passed = ((now or datetime.now(UTC)) - datetime.fromisoformat(run.created)).total_seconds()
-    except ValueError:
+    except (ValueError, TypeError):  # a date of another program may lack its zone
         return NOTHING
     steps = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"))
     return next((f"{passed / size:.0f} {unit}" for size, unit in steps if passed >= size), f"{max(passed, 0.0):.0f} s")
@@ -311,7 +311,7 @@ def took_s(run: Run) -> float | None:
     """Return the seconds from a run's begin to its end; None while it runs."""
     try:
         return (datetime.fromisoformat(run.ended) - datetime.fromisoformat(run.created)).total_seconds()
-    except ValueError:
+    except (ValueError, TypeError):
         return None
 
 

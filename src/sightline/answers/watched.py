@@ -83,7 +83,7 @@ def _state(one: WatchRecord, now: datetime) -> str:
         return f"{one.run.status.replace('_', ' ')}{f': {one.run.reason}' if one.run.reason else ''}"
     try:
         ran_s = (now - datetime.fromisoformat(one.run.created)).total_seconds()
-    except ValueError:
+    except (ValueError, TypeError):
         return "running"
     quiet_s = ran_s - float(one.last.get("elapsed_s", 0.0))
     patience_s = max(_LEAST_SILENT_S, _SILENT * float(one.about.get("every_s") or 1.0))

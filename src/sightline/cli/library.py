@@ -228,10 +228,14 @@ def export(
     """
     output.check({"--out": out}, out=(".zip",))
     from sightline.runs.exchange import exportable, to_archive
-    from sightline.runs.store import RUNNING
+    from sightline.runs.store import RUNNING, UNREADABLE
 
     opened = _open(store)
-    chosen = exportable(_named(opened, names)) if names else [r for r in opened.runs() if r.status != RUNNING]
+    chosen = (
+        exportable(_named(opened, names))
+        if names
+        else [r for r in opened.runs() if r.status not in (RUNNING, *UNREADABLE)]
+    )
     output.write_file(out, to_archive(opened, chosen))
     document = {"file": out, "runs": [run.id for run in chosen]}
     output.show(lambda: document, lambda: [f"exported {len(chosen)} runs to {out}"], json=as_json)

@@ -10,8 +10,22 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sightline.errors import InputError, missing_extra
-from sightline.runs.store import FORMAT, ID, JOURNAL, ROWS, RUNNING, SAMPLES, Run, Store, as_parquet, from_json
+from sightline.errors import InputError, SightlineError, missing_extra
+from sightline.progress import remark
+from sightline.runs.store import (
+    FORMAT,
+    ID,
+    JOURNAL,
+    ROWS,
+    RUNNING,
+    SAMPLES,
+    UNREADABLE,
+    Run,
+    Store,
+    as_parquet,
+    from_json,
+    from_parquet,
+)
 
 if TYPE_CHECKING:
     import polars
@@ -79,6 +93,9 @@ def _check_run(archive: zipfile.ZipFile, run: str, names: list[str], path: Path)
         raise InputError(f"'{path}': run.json of '{run}' cannot be read: {error}") from error
     if said.format > FORMAT:
         raise InputError(f"'{path}': run '{run}' was written by a newer version of Sightline ({said.version})")
+    for name in names:
+        if name.endswith(".parquet"):
+            from_parquet(archive.read(f"{run}/{name}"), f"'{path}': {name} of '{run}'")
 
 
 def _store(store: Store, archive: zipfile.ZipFile, run: str, names: list[str]) -> None:
@@ -98,6 +115,8 @@ def exportable(runs: Iterable[Run]) -> list[Run]:
     running = [run.id for run in chosen if run.status == RUNNING]
     if running:
         raise InputError([f"run '{run}' is still running" for run in running])
+    if unreadable := [f"run '{run.id}' is {run.status}: {run.reason}" for run in chosen if run.status in UNREADABLE]:
+        raise InputError(unreadable)
     return chosen
 
 
@@ -151,7 +170,12 @@ def _tables(store: Store, runs: Sequence[Run], sql: str) -> "Iterable[tuple[str,
     readers: dict[str, Callable[[Run], polars.DataFrame]] = {"samples": store.samples, "rows": store.rows}
     for name, read in readers.items():
         if re.search(rf"\b{name}\b", sql, re.IGNORECASE):
-            pieces = [_of_run(read(run), run) for run in runs]
+            pieces = []
+            for run in runs:
+                try:
+                    pieces.append(_of_run(read(run), run))
+                except SightlineError as error:
+                    remark(f"warning: {error}; it is left out")
             filled = [piece for piece in pieces if not piece.is_empty()]
             empty = polars.DataFrame(schema={"run": polars.String})
             yield name, polars.concat(filled, how="diagonal_relaxed") if filled else empty

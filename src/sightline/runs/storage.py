@@ -134,8 +134,12 @@ class LocalStorage(Storage):
         """Return the file of this name of each folder that has one."""
         found = {}
         for folder in folders:
-            with contextlib.suppress(FileNotFoundError):
-                found[folder] = self.read(f"{folder}/{name}")
+            try:
+                found[folder] = (self.root / folder / name).read_bytes()
+            except FileNotFoundError:
+                continue
+            except OSError:  # one that cannot be read must not hide the others
+                found[folder] = b""
         return found
 
     def write(self, path: str, data: bytes) -> None:
@@ -275,7 +279,7 @@ class RemoteStorage(Storage):
 
     def remove_folder(self, folder: str) -> None:
         """Remove ``run.json`` first: without it there is no run."""
-        if "run.json" not in self.files(folder):
+        if not self.files(folder):
             raise FileNotFoundError(folder)
         self.remove(f"{folder}/run.json")
         with self._sentences(), contextlib.suppress(FileNotFoundError):

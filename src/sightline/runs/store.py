@@ -14,10 +14,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from functools import cache
+from math import inf, isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sightline.errors import InputError, WorkError, nearest
+from sightline.errors import InputError, nearest
 from sightline.parquet import first_line, polars_faults, refuse_deep
 from sightline.quantities import as_json
 from sightline.runs import credentials
@@ -26,7 +27,9 @@ from sightline.runs.storage import Storage, storage_at
 if TYPE_CHECKING:
     import polars
 
-RUNNING, INTERRUPTED = "running", "interrupted"
+RUNNING, INTERRUPTED, DAMAGED, NEWER = "running", "interrupted", "damaged", "newer"
+UNREADABLE = (DAMAGED, NEWER)
+"""Of these only the id is known; the reason says why."""
 SAMPLES, ROWS = "samples", "rows"
 JOURNAL = "samples.jsonl"
 _MAPPINGS = ("scenario", "result", "environment", "writer")
@@ -45,7 +48,8 @@ class Run:
     ended: str = ""
     """Empty while it runs."""
     status: str = RUNNING
-    """running, or how it ended: ok, out_of_memory, timeout, crashed, unsupported, interrupted."""
+    """running, or how it ended: ok, out_of_memory, timeout, crashed, unsupported, interrupted; or damaged, or newer
+    than this Sightline reads."""
     reason: str = ""
     """One sentence when it is not ok."""
     suite: str = ""
@@ -71,7 +75,10 @@ def to_json(run: Run) -> bytes:
 
 
 def from_json(data: bytes) -> Run:
-    """Read a ``run.json``; keys of later versions are left out. Raises ValueError where it is none."""
+    """Read a ``run.json``; keys of later versions are left out.
+
+    Raises ValueError where it is none, or holds figures that nothing can have measured.
+    """
     try:
         said = json.loads(data)
     except RecursionError:
@@ -82,7 +89,39 @@ def from_json(data: bytes) -> Run:
     wrong = [name for name, value in found.items() if not isinstance(value, _KINDS.get(name, str))]
     if wrong:
         raise ValueError(f"{', '.join(wrong)} has the wrong type")
-    return Run(**found)
+    run = Run(**found)
+    if run.format > FORMAT:
+        return run
+    parts = (run.scenario.get("workload", {}), dict), (run.result.get("results", []), list)
+    wrong = [] if all(isinstance(part, kind) for part, kind in parts) else ["scenario.workload or result.results"]
+    if wrong or (wrong := list(_impossible(run.result))):
+        raise ValueError(f"{wrong[0]} cannot be")
+    return run
+
+
+_MOST_BYTES = 2**45
+"""More memory than any machine has."""
+_MEASURES = re.compile(r"(_s|_bytes|_per_device|_j|_flops|^phases|^mfu|^hfu)(\.|$)")
+"""Keys of what is a number, and not below zero."""
+
+
+def _impossible(figure: Any, key: str = "") -> Iterator[str]:
+    """Yield the figures of a result that cannot be, each with its key and value."""
+    if isinstance(figure, Mapping):
+        for name, value in figure.items():
+            yield from _impossible(value, f"{key}.{name}" if key else str(name))
+    elif isinstance(figure, list):
+        for value in figure:
+            yield from _impossible(value, key)
+    elif key == "fits":
+        if not isinstance(figure, bool | None):
+            yield f"fits is {figure!r}, which"
+    elif isinstance(figure, float) and not isfinite(figure):
+        yield f"{key} is {figure}, which"
+    elif figure is not None and _MEASURES.search(key):
+        most = _MOST_BYTES if key.startswith("memory_bytes") else inf
+        if isinstance(figure, bool) or not isinstance(figure, int | float) or not 0 <= figure <= most:
+            yield f"{key} is {figure!r}, which"
 
 
 _KINDS: Mapping[str, type] = {**dict.fromkeys(_MAPPINGS, dict), "command": list, "format": int}
@@ -198,18 +237,40 @@ def as_parquet(table: "polars.DataFrame") -> bytes:
     return buffer.getvalue()
 
 
+def from_parquet(data: bytes, name: str) -> "polars.DataFrame":
+    """Return the table of a Parquet file, of which errors say the name.
+
+    Raises:
+        InputError: It is damaged, or holds a time below zero.
+    """
+    import polars
+
+    try:
+        refuse_deep(file := io.BytesIO(data), name)
+        table = polars.read_parquet(file)
+    except polars_faults() as error:
+        raise InputError(f"{name} cannot be read: {first_line(error)}") from error
+    times = table.get_column("time_s", default=polars.Series([0.0]))
+    least: Any = times.min() if times.dtype.is_numeric() else -1
+    if least is not None and not 0 <= least < inf:
+        raise InputError(f"{name} holds a time_s of {least!r}; allowed: a number from 0")
+    return table
+
+
 def from_journal(data: bytes) -> "polars.DataFrame":
     """Return the samples of a run that has not ended; a line cut short by the writer's end is left out."""
     records = []
     for line in data.splitlines():
         try:
-            records.append(json.loads(line))
+            record = json.loads(line)
         except ValueError:
             continue
+        records += [record] if isinstance(record, dict) else []
     return as_table(records)
 
 
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_ID_OF_RUN = re.compile(r"(\d{8}-\d{6})-(.+)-[0-9a-f]{6}$")
 LATEST = "latest"
 
 
@@ -265,7 +326,7 @@ class Store:
         return RunWriter(self.storage, run)
 
     def runs(self) -> list[Run]:
-        """Return all runs, oldest first; a folder without a readable ``run.json`` is none."""
+        """Return all runs, oldest first, with those that cannot be read, which a folder's name tells."""
         return sorted(self._read(self.storage.folders()), key=lambda run: (run.created, run.id))
 
     def newest(self, most: int) -> tuple[list[Run], int]:
@@ -284,7 +345,7 @@ class Store:
             InputError: There is no such run, or several.
         """
         if asked == LATEST:
-            runs = self.runs()
+            runs = [run for run in self.runs() if run.status not in UNREADABLE]
             if not runs:
                 raise InputError(f"the run store '{self.place}' is empty")
             return runs[-1]
@@ -324,29 +385,38 @@ class Store:
                 continue
 
     def _read(self, folders: Iterable[str]) -> Iterator[Run]:
-        for folder, data in self.storage.read_each(folders, "run.json").items():
+        listed = list(folders)
+        written = self.storage.read_each(listed, "run.json")
+        for folder in listed:
             try:
-                run = from_json(data)
-            except ValueError:
+                run = from_json(written.get(folder, b""))
+            except ValueError as error:
+                if (damaged := self._damaged(folder, str(error) if folder in written else "")) is not None:
+                    yield damaged
                 continue
-            if run.format > FORMAT:
-                raise WorkError(f"run '{folder}' was written by a newer version of Sightline ({run.version})")
             run = replace(run, id=folder)
+            if run.format > FORMAT:
+                why = f"it was written by a newer version of Sightline ({run.version})"
+                yield Run(id=folder, name=run.name, created=run.created, status=NEWER, reason=why)
+                continue
             if is_abandoned(run):
                 run = replace(run, status=INTERRUPTED, reason="the process that wrote the run ended early")
             yield run
 
-    def _table(self, run: Run, name: str) -> "polars.DataFrame | None":
-        import polars
+    def _damaged(self, folder: str, why: str) -> Run | None:
+        """What a folder's name tells of its run; None of another folder, or where a run begins just now."""
+        began, files = _ID_OF_RUN.match(folder), () if why else self.storage.files(folder)
+        if not began or (not why and (not files or "run.json" in files)):
+            return None
+        created = datetime.strptime(began[1], "%Y%m%d-%H%M%S").replace(tzinfo=UTC).isoformat()
+        reason = f"its run.json cannot be read: {why}" if why else "it has no run.json"
+        return Run(id=folder, name=began[2], created=created, status=DAMAGED, reason=reason)
 
+    def _table(self, run: Run, name: str) -> "polars.DataFrame | None":
         try:
-            table = io.BytesIO(self.storage.read(f"{run.id}/{name}.parquet"))
-            refuse_deep(table, f"run '{run.id}': its {name}.parquet")
-            return polars.read_parquet(table)
+            return from_parquet(self.storage.read(f"{run.id}/{name}.parquet"), f"run '{run.id}': its {name}.parquet")
         except FileNotFoundError:
             return None
-        except polars_faults() as error:
-            raise InputError(f"run '{run.id}': its {name}.parquet cannot be read: {first_line(error)}") from error
 
 
 def _slug(name: str) -> str:
