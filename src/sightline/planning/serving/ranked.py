@@ -185,7 +185,7 @@ def answer_of(found: Simulated, spaces: Sequence[ServingSpace], objective: str, 
         free=_free(found, spaces),
         nearest=[] if best else [*_on_more_devices(found, command), *_nearest(found, command)],
         assumptions=_assumptions(found, spaces),
-        warnings=(*warnings, *(() if found.stated else _beyond(best)), *_too_short(best)),
+        warnings=(*warnings, *(() if found.stated else _beyond(best)), *_too_short(best), *_promising(found)),
         stopped=found.stopped,
     )
     if not best or found.stopped:
@@ -224,6 +224,17 @@ def _beyond(best: Sequence[Placed]) -> Iterator[str]:
                 f"the load exceeds the best plan, which serves up to {one.trial.rate:.4g} requests per second "
                 "within workload.slo"
             )
+
+
+def _promising(found: Simulated) -> Iterator[str]:
+    """Yield the most promising layout of a search that was stopped before it simulated one."""
+    if found.stopped and not found.trials and found.swept.finalists:
+        first = found.swept.finalists[0]
+        layout = ", ".join(f"{name} {getattr(first.scenario.plan, name)}" for name in LAYOUT_FIELDS)
+        yield (
+            f"stopped before a layout was simulated; the most promising of {len(found.swept.finalists)}, by its mean "
+            f"load alone: {layout}, {first.requests_per_s:.3g} requests per second"
+        )
 
 
 def _too_short(best: Sequence[Placed]) -> Iterator[str]:

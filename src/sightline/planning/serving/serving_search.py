@@ -158,6 +158,8 @@ class Simulated:
     """Layouts of ``trials`` with other sizes of iterations, with which they serve less."""
     beyond: list[Trial] = field(default_factory=list)
     """Where no layout serves the stated load on the devices that there are: those that do on more."""
+    sized: list[tuple[float, Finalist]] = field(default_factory=list)
+    """Layouts with the replicas that the stated load needs, each with its rent per hour."""
     unfit: int = 0
     stopped: bool = False
 
@@ -251,6 +253,8 @@ def search(
             _highest_rates(found, spaces, top, progress)
     except Cancelled:
         found.stopped = True
+    if progress.cancelled and not found.trials:
+        _add_cheapest(found, 1, SILENT)
     found.stopped |= progress.cancelled
     return found
 
@@ -309,24 +313,27 @@ def _plan_of(one: Finalist) -> tuple[int, str]:
 def _least_rent(found: Simulated, spaces: Sequence[ServingSpace], top: int, progress: Progress) -> None:
     """Add the layouts that serve the stated load for the least rent; of none the fewest devices that would do."""
     found.swept = sweep(of_one_replica(spaces), found.compared.ranked_as, progress)
-    sized: list[tuple[float, Finalist]] = []
     for one in progress.over(found.swept.finalists[: PER_PLAN * top], "simulating"):
-        last = sorted(rent for rent, _ in sized)[top - 1] if len(sized) >= top else inf
+        last = sorted(rent for rent, _ in found.sized)[top - 1] if len(found.sized) >= top else inf
         least = max(ceil(one.lengths.requests_per_s / (DOUBT * one.requests_per_s)), 1)
         if _rent(one) * least > last:
             continue
         few = fewest(one, _replicas(one), allowed_counts(spaces), progress.check)
         if few is not None:
-            sized.append((_rent(few), few))
-    for _, few in sorted(sized, key=lambda of: of[0])[:top]:
-        _add(found, few, top, progress)
-    for one in () if sized else found.swept.finalists[:NEAREST]:
+            found.sized.append((_rent(few), few))
+    _add_cheapest(found, top, progress)
+    for one in () if found.sized else found.swept.finalists[:NEAREST]:
         few = fewest(one, MANY_MORE * _replicas(one), None, progress.check)
         trial = tried(few or one.replicated(_replicas(one)), check=progress.check)
         if trial is not None and few:
             found.beyond.append(trial)
         elif trial is not None:
             found.trials.append(trial.as_stated())
+
+
+def _add_cheapest(found: Simulated, top: int, progress: Progress) -> None:
+    for _, few in sorted(found.sized, key=lambda of: of[0])[:top]:
+        _add(found, few, top, progress)
 
 
 def _add(found: Simulated, one: Finalist, top: int, progress: Progress) -> None:
