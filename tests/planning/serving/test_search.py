@@ -4,8 +4,9 @@ from dataclasses import replace
 from itertools import product
 
 import pytest
-from planning.serving.questions import LOAD, PLAN, QUESTION, SMALL
+from planning.serving.questions import LOAD, PLAN, QUESTION, RENT, SMALL
 
+from sightline.answers.plan_sentences import title
 from sightline.errors import InputError
 from sightline.loading import load
 from sightline.planning.request_spaces import spaces_of
@@ -92,3 +93,29 @@ def test_rent_needs_a_price() -> None:
     unpriced = replace(cluster, device=replace(cluster.device, usd_per_hour=None))
     with pytest.raises(InputError, match="the price of h100-sxm-80gb is unknown"):
         search([replace(space, scenario=replace(space.scenario, cluster=unpriced))], "cost")
+
+
+def stopped(question, *, after, **asked):
+    """The answer of a search that is stopped once so many layouts are simulated."""
+
+    def stop(state: State) -> None:
+        if state.what == "simulating" and state.done >= after:
+            progress.cancel()
+
+    progress = Progress(stop, every_s=0)
+    return plan(question, progress=progress, **asked)
+
+
+def test_a_stopped_search_for_the_least_rent_answers_the_layouts_that_serve_the_load() -> None:
+    answer = stopped({**SMALL, "cluster": "8x h100-sxm-80gb"}, after=1, **RENT)
+    assert answer.stopped
+    assert answer.plans[0].figures["meets_slo"]
+    assert title(answer) != "No plan fits"
+
+
+def test_a_search_that_is_stopped_before_its_first_simulation_names_the_most_promising_layout() -> None:
+    answer = stopped(QUESTION, after=0, top=1)
+    assert answer.stopped
+    assert not answer.plans
+    assert "Stopped" in title(answer)
+    assert any("tensor_parallel" in warning for warning in answer.warnings)
