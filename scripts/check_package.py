@@ -19,6 +19,7 @@ WANTED = {
         r"sightline/py\.typed",
         r"sightline/catalog/data/devices/a100-sxm-80gb\.yaml",
         r"sightline/web/static/\w+\.js",
+        r"sightline/examples/llama-2-7b-zero2-8xa800\.yaml",
         r"sightline-[\d.]+\.dist-info/licenses/LICENSE",
         r"sightline-[\d.]+\.dist-info/entry_points\.txt",
     ),
@@ -28,7 +29,7 @@ WANTED = {
     ),
 }
 """Paths that each has, as whole patterns."""
-EXAMPLES = "examples/"
+EXAMPLES = ("examples/", "sightline/examples/")
 
 
 def main(dist: Path) -> None:

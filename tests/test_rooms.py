@@ -82,7 +82,18 @@ TECHNOLOGY = ("parts", "launches", "budget", "law", "limits", "synthesis", "cost
 """Shelves of the technology package, from the ground up."""
 LOADING = (
     *("checks", "sources", "models", "clusters", "serving_plan", "plans", "parts", "lengths", "traces"),
-    *("training", "operations", "generation", "serving", "loader", "question", "spaces", "written", "schema"),
+    *(
+        "training",
+        "operations",
+        "generation",
+        "serving",
+        "foreign",
+        "loader",
+        "question",
+        "spaces",
+        "written",
+        "schema",
+    ),
 )
 """Shelves of the loading package, from the ground up."""
 CLUSTERS = ("hardware", "technology", "this_machine", "cluster")

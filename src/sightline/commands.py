@@ -60,6 +60,8 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "catalog": Command("sightline.cli.library:catalog", view="sightline.web.stored_views:CATALOG"),
     "roofline": Command("sightline.cli.analyses:roofline"),
     "sensitivity": Command("sightline.cli.analyses:sensitivity"),
+    "init": Command("sightline.cli.start:init"),
+    "examples": Command("sightline.cli.start:examples"),
     "import": Command("sightline.cli.import_:import_"),
     "reproduce": Command("sightline.cli.accuracy:reproduce"),
     "calibrate": Command("sightline.cli.calibrate:calibrate"),

@@ -1,7 +1,7 @@
 """The few error types of Sightline: a wrong request, and work that failed."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -30,6 +30,14 @@ class InputError(SightlineError):
 
 class WorkError(SightlineError):
     """The request was right but the work failed; the command line exits with 1."""
+
+
+def missing_file(path: str | Path) -> InputError:
+    """Return the error for a file that is not there, with the nearest name beside it."""
+    name, beside = Path(path), list[str]()
+    with suppress(OSError):
+        beside = [one.name for one in name.parent.iterdir() if nearest(name.stem, [one.stem])]
+    return InputError(f"file '{path}' does not exist{nearest(name.name, beside)}")
 
 
 @contextmanager

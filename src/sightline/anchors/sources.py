@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.anchors.files import ENDINGS, anchor_names, read_anchor, save_anchor
-from sightline.errors import InputError, nearest
+from sightline.errors import InputError, missing_file, nearest, prefixed
+from sightline.folders import located
 from sightline.loading import load, to_mapping
 from sightline.loading.sources import read_source
 from sightline.loading.traces.rows import LARGEST, numbered
@@ -116,8 +117,8 @@ def _table(path: Path) -> Any:
         refuse_deep_file(path)
         return polars.read_parquet(path)
     except FileNotFoundError:
-        beside = [file.name for file in path.parent.iterdir()] if path.parent.is_dir() else []
-        raise InputError(f"measured.{LOG}: file '{path}' does not exist{nearest(path.name, beside)}") from None
+        with prefixed(f"measured.{LOG}: "):
+            raise missing_file(path) from None
     except polars_faults(OSError) as error:
         reason = first_line(error)
         raise InputError(f"measured.{LOG}: '{path}' is not valid CSV or Parquet: {reason}") from None
@@ -287,13 +288,13 @@ def _of_word(word: str | Path, store: Store) -> Anchor:
     path, name = Path(word), str(word)
     if is_traced(word):
         return anchor_of_trace(word)
-    if path.is_file():
+    if located(path).is_file():
         return _of_file(path)
     if path.is_dir() and ("/" in name or isinstance(word, Path)):
         raise InputError(f"--anchor: '{path}' is a folder; allowed: a file, a stored run or a saved anchor")
     if isinstance(word, Path) or "/" in name or path.suffix.lower() in ENDINGS:
-        beside = [file.name for file in path.parent.iterdir()] if path.parent.is_dir() else []
-        raise InputError(f"--anchor: file '{path}' does not exist{nearest(path.name, beside)}")
+        with prefixed("--anchor: "):
+            raise missing_file(path)
     saved = anchor_names(store)
     if name in saved:
         return of_document(read_anchor(store, name), name)

@@ -15,6 +15,7 @@ from sightline.calibration.readers import formats_of
 from sightline.calibration.readers.raw_table import ENDINGS, RawTable, open_table
 from sightline.catalog import names
 from sightline.errors import InputError, nearest
+from sightline.folders import located
 from sightline.loading.clusters import read_cluster
 from sightline.loading.clusters.this_machine import THIS_MACHINE
 from sightline.loading.models import resolve_model
@@ -198,7 +199,7 @@ def _files(paths: Sequence[Path]) -> list[tuple[Path, bool]]:
         if path.is_dir():
             files += [(p, False) for p in sorted(path.rglob("*")) if p.suffix.lower() in ENDINGS and p.is_file()]
         else:
-            files.append((path, True))
+            files.append((located(path), True))
     return files
 
 

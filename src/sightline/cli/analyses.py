@@ -57,11 +57,11 @@ def explain(
       sightline explain --model llama-3.1-8b --cluster "64x h100" --framework megatron
       sightline explain examples/llama-2-7b-zero2-8xa800.yaml
       sightline explain examples/gpt-3-175b-1024xa100.yaml --chart limits.svg
-      sightline explain scenario.yaml --set plan.micro_batch=4 --anchor latest
+      sightline explain examples/llama-2-7b-zero2-8xa800.yaml --set plan.micro_batch=1 --anchor latest
       sightline explain latest
-      sightline explain trace.json.gz --scenario scenario.yaml
-      sightline explain rank0.json rank1.json --json
-      sightline explain scenario.yaml --markdown -
+      sightline explain examples/traces/slow-loader.json.gz
+      sightline explain trace.json.gz --scenario examples/llama-2-7b-zero2-8xa800.yaml --json
+      sightline explain examples/llama-2-7b-zero2-8xa800.yaml --markdown -
     """
     written.check()
     from sightline.explanation.explain import explain as answered

@@ -103,8 +103,8 @@ def sightline(
       sightline predict --model llama-3.1-8b --cluster "8x h100"
       sightline plan --model llama-3.1-8b --cluster "64x h100" --tokens 2T
       sightline simulate --model llama-3.1-8b --cluster "1x h100" --slo 'ttft<=1s,tpot<=50ms' --capacity
-      sightline catalog devices
-      sightline validate --data DIR
+      sightline init
+      sightline examples
     """
     if version:
         from sightline import __version__

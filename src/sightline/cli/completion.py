@@ -69,6 +69,13 @@ def sources(incomplete: str) -> list[str]:
     return _beginning(incomplete, list(SOURCES))
 
 
+def examples(incomplete: str) -> list[str]:
+    """Return examples that come with Sightline."""
+    from sightline.folders import example_files
+
+    return _beginning(incomplete, example_files())
+
+
 def keys(incomplete: str) -> list[str]:
     """Return keys of scenarios, each with the equals sign before its value."""
     from sightline.loading.clusters.cluster import CLUSTER

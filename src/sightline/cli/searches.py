@@ -3,7 +3,6 @@
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from sightline.cli import output, reports
@@ -207,17 +206,17 @@ def plan(options: PlanOptions) -> None:
 
     \b
     Examples:
-      sightline plan --model llama-3.1-8b --cluster "64x h100" --tokens 2T --sequence 8192
-      sightline plan --model llama-3.1-8b --cluster "1x h100" --slo 'ttft<=1s,tpot<=50ms' --objective users
+      sightline plan --model llama-3.1-8b --cluster "64x h100" --tokens 2T
+      sightline plan --model qwen3-8b --cluster "1x h100" --slo "tpot<=50ms"
       sightline plan examples/plans/llama-3-70b-64xh100.yaml
+      sightline plan examples/plans/llama-3-70b-64xh100.yaml --deadline 30d
+      sightline plan examples/plans/llama-3-70b-64xh100.yaml --pareto time,cost
+      sightline plan examples/plans/llama-3-70b-64xh100.yaml --budget 1M
+      sightline plan examples/plans/llama-3-70b-64xh100.yaml --all --html plan.html
+      sightline plan examples/plans/llama-3-70b-64xh100.yaml --workers local
+      sightline plan examples/plans/llama-3-70b-64xh100.yaml --top 3 --json
       sightline plan examples/plans/llama-3.1-8b-rtx-4090.yaml --launch run
       sightline plan examples/serving/llama-3.1-70b-users.yaml --objective users
-      sightline plan scenario.yaml --deadline 30d --objective cost
-      sightline plan scenario.yaml --pareto time,cost --chart front.svg
-      sightline plan scenario.yaml --budget 1M --price h100-sxm-80gb=2.10
-      sightline plan scenario.yaml --all --html report.html
-      sightline plan scenario.yaml --workers local --where search
-      sightline plan scenario.yaml --set plan.micro_batch='{any: [1, 2]}' --json
     """
     _check(options)
     asked = _source(options)
@@ -255,33 +254,12 @@ def _check(options: PlanOptions) -> None:
 def _source(options: PlanOptions) -> tuple[object, list[str]]:
     """What the scenario is read from, with its settings; standard input is read here, once."""
     file = options.file
-    if file is not None and file != "-":
-        _check_file(file)
     [source], settings = options.question.over(None if file is None else [file], options.settings)
     if source != "-":
         return source, settings
     from sightline.loading.sources import read_source
 
     return read_source("-"), settings
-
-
-def _check_file(file: str) -> None:
-    """Refuse no file, and a model in place of one, with what a scenario looks like."""
-    if not file.strip():
-        raise InputError("FILE is missing; give a scenario file, such as `sightline plan scenario.yaml`")
-    if "\n" in file or Path(file).suffix in (".yaml", ".yml", ".json", ".csv") or Path(file).exists():
-        return
-    from sightline import catalog
-
-    model = catalog.name_of("models", file)
-    if model in catalog.names("models"):
-        raise InputError(f"{file} is a model; give a scenario file, such as {_scenario_of(model)}")
-
-
-def _scenario_of(model: str) -> str:
-    """A scenario of a model, as short as one is."""
-    work = "{task: pretrain, global_batch: 256, sequence_length: 4096}"
-    return f"{{model: {model}, cluster: 8x h100-sxm-80gb, workload: {work}, plan: {{framework: megatron}}}}"
 
 
 def _searched(asked: tuple[object, list[str]], options: PlanOptions, progress: "Progress") -> "PlanAnswer":

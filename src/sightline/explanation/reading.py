@@ -7,8 +7,9 @@ from math import isclose
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from sightline.errors import InputError, nearest
+from sightline.errors import InputError, missing_file, nearest
 from sightline.explanation.compared import Cell, Side
+from sightline.folders import located
 from sightline.loading import load
 from sightline.loading.checks import with_value
 from sightline.loading.sources import cell_value, read_source
@@ -41,10 +42,10 @@ def file_of(
         InputError: It looks like a file that is not there, or like one of the words.
     """
     path, number = numbered(name)
-    if path.is_file():
+    if located(path).is_file():
         return path, number
     if is_path or "/" in name or path.suffix.lower() in (*ENDINGS, ".gz"):
-        raise InputError(f"file '{path}' does not exist{nearest(path.name, _files_beside(path))}")
+        raise missing_file(path)
     if name != LATEST and (near := nearest(name, words)):
         raise InputError(f"no run '{name}' in '{store.place}'{near}")
     return None
@@ -54,11 +55,6 @@ def numbered(name: str) -> tuple[Path, int | None]:
     """Return a path and, after #, which of the file's results is meant; None where none is named."""
     path, _, number = name.rpartition("#")
     return (Path(path), int(number)) if path and number.isdigit() else (Path(name), None)
-
-
-def _files_beside(path: Path) -> list[str]:
-    folder = path.parent
-    return [each.name for each in folder.iterdir() if each.suffix in ENDINGS] if folder.is_dir() else []
 
 
 def chosen(found: Sequence[_One], number: int | None, name: str, verb: str = "compare") -> _One:

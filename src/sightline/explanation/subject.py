@@ -6,14 +6,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from sightline.errors import InputError
+from sightline.errors import InputError, prefixed
 from sightline.explanation.compared import Side
 from sightline.explanation.reading import chosen, file_of, is_answer, side_of_run
+from sightline.folders import located
 from sightline.loading import read_all, to_mapping
+from sightline.loading.foreign import of_path, read_known
 from sightline.loading.loader import read_overrides
 from sightline.loading.sources import Source, read_source, read_stdin, with_settings
 from sightline.profile import Profile, Row
 from sightline.runs import Run, Store
+from sightline.runs.store import LATEST
 
 if TYPE_CHECKING:
     from sightline.scenario import GenerationScenario, OperatorScenario, Scenario, ServingScenario
@@ -104,20 +107,24 @@ def is_trace(path: Path) -> bool:
 def _of_word(
     name: str, settings: Sequence[str] | Mapping[str, Any], store: Store, *, is_path: bool = False
 ) -> Subject | TraceFiles:
-    if is_trace(Path(name)):
-        return TraceFiles(paths=[Path(name)])
+    if is_trace(place := located(Path(name))):
+        return TraceFiles(paths=[place])
     file = (Path(name), None) if name == "-" else file_of(name, store, is_path=is_path)
     if file is not None:
         return _of_file(name, *file, settings)
+    if said := of_path(Path(name)):
+        raise InputError(said)
+    with prefixed(f"there is no file '{name}', and " if name != LATEST else ""):
+        run = store.find(name)
     if settings:
         raise InputError("--set applies to scenario files, not to a measured run")
-    return _of_run(store.find(name), store)
+    return _of_run(run, store)
 
 
 def _of_file(
     name: str, path: Path | Source, number: int | None, settings: Sequence[str] | Mapping[str, Any]
 ) -> Subject:
-    source = read_source(read_stdin() if name == "-" else path)
+    source = read_known(read_stdin() if name == "-" else path)
     if is_answer(source.documents[0].mapping) and isinstance(path, Path):
         if settings:
             raise InputError(f"--set applies to scenario files; '{name}' holds a result")

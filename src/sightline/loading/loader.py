@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from sightline.errors import InputError, SightlineError, nearest
 from sightline.loading.checks import Complaints, check_sweep, dotted, key_value, meant, swept, with_value
+from sightline.loading.foreign import read_known
 from sightline.loading.parts import MEASURED, SCENARIO
 from sightline.loading.plans import TASKS, plan_keys
-from sightline.loading.sources import Document, Source, question_of, read_source, value_of
+from sightline.loading.sources import Document, Source, question_of, value_of
 from sightline.loading.training import scenario_from_mapping
 from sightline.progress import SILENT, Progress
 from sightline.quantities import show
@@ -274,7 +275,7 @@ def read_all(
     loaded.is_list = len(asked) > 1
     for source in asked:
         try:
-            read = read_source(source, skip_invalid=skip_invalid)
+            read = read_known(source, skip_invalid=skip_invalid)
         except InputError as error:
             problems |= dict.fromkeys(error.problems)
             continue

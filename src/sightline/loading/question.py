@@ -9,8 +9,9 @@ from typing import Any, Final
 
 from sightline.errors import InputError
 from sightline.loading.checks import with_value
+from sightline.loading.foreign import read_known
 from sightline.loading.loader import read_overrides
-from sightline.loading.sources import Document, Source, question_of, read_source, value_of
+from sightline.loading.sources import Document, Source, question_of, value_of
 from sightline.quantities import show
 from sightline.validators import tokens
 
@@ -62,13 +63,13 @@ def question(options: Mapping[str, str], overrides: Iterable[str] = (), task: st
         InputError: An option does not apply to the task.
     """
     above = _with({}, read_overrides(list(overrides)))
-    asked = _stated(above, "workload.task") or task
-    stated = asked or _inferred(options)
+    asked = stated_at(above, "workload.task") or task
+    stated = asked or inferred(options)
     settings = {key: value_of(key, text) for key, text in _settings(options, [stated])}
     mapping = _with({"workload": {"task": stated}}, settings)
     whole = _with(mapping, read_overrides(list(overrides)))
     assumed: dict[str, Any] = {} if asked else {"workload.task": stated}
-    assumed |= {key: value for key, value in _usual(whole, stated) if _stated(whole, key) is None}
+    assumed |= {key: value for key, value in _usual(whole, stated) if stated_at(whole, key) is None}
     listed = ", ".join(f"{key} {value}" for key, value in assumed.items())
     return Source(
         documents=(Document(mapping=_with(mapping, assumed)),),
@@ -85,9 +86,9 @@ def over_files(files: Sequence[object], options: Mapping[str, str]) -> tuple[lis
     Raises:
         InputError: A file cannot be read, or an option does not apply to its task.
     """
-    sources = [replace(read_source(file), words=() if file == "-" else (str(file),)) for file in files]
+    sources = [replace(read_known(file), words=() if file == "-" else (str(file),)) for file in files]
     mappings = [question_of(document.mapping) for source in sources for document in source.documents]
-    tasks = dict.fromkeys(str(_stated(mapping, "workload.task") or "pretrain") for mapping in mappings)
+    tasks = dict.fromkeys(str(stated_at(mapping, "workload.task") or "pretrain") for mapping in mappings)
     settings = dict(_settings(options, list(tasks)))
     rate = settings.get(_SERVE["rate"])
     if rate is not None and not all(map(_has_rate, mappings)):
@@ -101,7 +102,8 @@ def words_of(options: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(word for name, value in options.items() for word in (f"--{name}", value))
 
 
-def _inferred(options: Mapping[str, str]) -> str:
+def inferred(options: Mapping[str, str]) -> str:
+    """Return the task that options are of: serving with a rate or an SLO, generation with lengths, else training."""
     if {"rate", "slo"} & options.keys():
         return "serve"
     return "generate" if {"prompt", "output"} & options.keys() else "pretrain"
@@ -109,8 +111,8 @@ def _inferred(options: Mapping[str, str]) -> str:
 
 def _has_rate(mapping: Any) -> bool:
     """Whether requests of a load arrive by a process that has a rate."""
-    usual = "trace" if _stated(mapping, "workload.trace") else ""
-    return (_stated(mapping, "workload.arrival.process") or usual) in ("poisson", "gamma", "constant", "trace")
+    usual = "trace" if stated_at(mapping, "workload.trace") else ""
+    return (stated_at(mapping, "workload.arrival.process") or usual) in ("poisson", "gamma", "constant", "trace")
 
 
 def _settings(options: Mapping[str, str], tasks: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -148,12 +150,12 @@ def _limits(text: str, problems: list[str]) -> str:
 def _usual(whole: Mapping[str, Any], task: str) -> Iterator[tuple[str, Any]]:
     """Keys that a question may leave out, with their values."""
     if task in ("pretrain", "finetune"):
-        length = _stated(whole, _TRAINING["sequence"]) or _usual_length(whole.get("model"))
+        length = stated_at(whole, _TRAINING["sequence"]) or _usual_length(whole.get("model"))
         yield _TRAINING["sequence"], length
         yield _TRAINING["batch"], _usual_batch(whole.get("cluster"), length)
-    elif _stated(whole, "workload.trace") is None:
+    elif stated_at(whole, "workload.trace") is None:
         yield from _USUAL.get(task, {}).items()
-    if _stated(whole, _SERVE["rate"]) is not None:
+    if stated_at(whole, _SERVE["rate"]) is not None:
         yield "workload.arrival.process", "poisson"
 
 
@@ -184,8 +186,8 @@ def _with(mapping: Mapping[str, Any], values: Mapping[str, Any]) -> Mapping[str,
     return mapping
 
 
-def _stated(mapping: Any, key: str) -> Any:
-    """What a mapping has under a dotted key; None where it has nothing."""
+def stated_at(mapping: Any, key: str) -> Any:
+    """Return what a mapping has under a dotted key; None where it has nothing."""
     for part in key.split("."):
         mapping = mapping.get(part) if isinstance(mapping, Mapping) else None
     return mapping

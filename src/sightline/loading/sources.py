@@ -16,7 +16,8 @@ from typing import Any
 
 from sightline.catalog.yaml12 import MAX_DEPTH, holds_releases, parse, parse_all
 from sightline.content import record
-from sightline.errors import InputError
+from sightline.errors import InputError, missing_file
+from sightline.folders import located
 from sightline.loading.checks import with_value
 from sightline.quantities import show
 
@@ -58,8 +59,6 @@ LARGEST_FILE = 64 * 2**20
 _JSON_RELEASE = re.compile(r'("(?:[\w-]+\.)*(?:framework_)?version"\s*:\s*)(-?\d+\.\d+|\[[^\[\]{}"]*\])')
 """A release of a framework, or a list of them, that JSON states as numbers."""
 _POINT = re.compile(r"-?\d+\.\d+")
-_OF_REQUESTS = {"prompt_tokens", "output_tokens"}
-"""Columns of a table of requests that no table of scenarios has: there they are keys below ``workload``."""
 _CSV_HEADER = re.compile(r"\s*[\w.-]+\s*(,\s*[\w.-]+\s*)+")
 
 
@@ -124,7 +123,9 @@ def _read(source: object) -> Source:
     if str(source) == "-":
         return _from_text(read_stdin(), "standard input", Path())
     path = Path(source)
-    return _from_text(read_text(path), place=str(path), folder=path.parent, suffix=path.suffix.lower())
+    check_file("the source", str(path))
+    place, path = str(path), located(path)
+    return _from_text(read_text(path), place=place, folder=path.parent, suffix=path.suffix.lower())
 
 
 def read_stdin() -> str:
@@ -142,7 +143,7 @@ def read_text(path: Path) -> str:
         with path.open("rb") as file:
             return _decoded(file.read(LARGEST_FILE + 1), _shown(path))
     except FileNotFoundError:
-        raise InputError(f"file {_shown(path)} does not exist") from None
+        raise missing_file(path) from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise InputError(f"cannot read {_shown(path)}: {reason.lower()}") from None
@@ -302,10 +303,6 @@ def _refuse_headers(header: list[str]) -> None:
         raise InputError(f"column {header.index('') + 1} of the table has no header")
     if twice:
         raise InputError([f"column '{h}' appears twice" for h in twice])
-    if {*header} >= _OF_REQUESTS:
-        raise InputError(
-            "this is a table of requests, not of scenarios; pass it to a serve scenario with --set workload.trace=FILE"
-        )
 
 
 def _row(header: list[str], cells: list[str]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any
 from sightline import catalog
 from sightline.errors import InputError, nearest
 from sightline.loading.checks import Complaints, check, split_restrictions, swept, value_at, with_forms
+from sightline.loading.foreign import read_known
 from sightline.loading.generation import GENERATE, generation_from_mapping
 from sightline.loading.loader import Overrides, is_impossible, mappings_of, read_scenario
 from sightline.loading.plans import (
@@ -23,7 +24,7 @@ from sightline.loading.plans import (
     read_training_plan,
 )
 from sightline.loading.serving import serving_from_mapping
-from sightline.loading.sources import Document, read_source
+from sightline.loading.sources import Document
 from sightline.loading.training import scenario_from_mapping
 from sightline.quantities import show
 from sightline.scenario import GenerationPlan, Scenario
@@ -155,7 +156,7 @@ def load_spaces(source: object, overrides: Overrides = ()) -> list[Space[Any]]:
     Raises:
         InputError: every mistake, several questions at once, and values of which none is possible.
     """
-    read = read_source(source)
+    read = read_known(source)
     if len(read.documents) > 1:
         raise InputError(_several(read.documents))
     spaces: list[Space[Any]] = []

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from sightline.errors import InputError
 from sightline.loading import to_mapping
+from sightline.loading.foreign import read_known
 from sightline.loading.loader import Overrides, read_overrides
-from sightline.loading.sources import read_source
 from sightline.planning.plan_answer import PlanAnswer
 from sightline.planning.plan_limits import Command, Options, by_key, read_limits
 from sightline.planning.request_spaces import counted, launched, plan_command, priced, spaces_of
@@ -83,7 +83,7 @@ def plan(
         InputError: every mistake in the request.
     """
     start = perf_counter()
-    read = source if isinstance(source, Scenario | GenerationScenario) else read_source(source)
+    read = source if isinstance(source, Scenario | GenerationScenario) else read_known(source)
     devices = counted(devices, read, overrides)
     spaces, given = priced(spaces_of(read, free, devices, overrides), prices)
     kind = _kind_of(spaces)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sightline.errors import InputError, SightlineError, missing_extra
+from sightline.errors import InputError, SightlineError, missing_extra, missing_file
 from sightline.progress import remark
 from sightline.runs.store import (
     FORMAT,
@@ -63,7 +63,7 @@ def from_archive(store: Store, path: Path) -> tuple[list[str], list[str]]:
             for run in new:
                 _store(store, archive, run, found[run])
     except FileNotFoundError as error:
-        raise InputError(f"file '{path}' does not exist") from error
+        raise missing_file(path) from error
     except _DAMAGES as error:
         raise InputError(f"'{path}' is not a runs archive: {error}") from error
     return new, [run for run in found if run in there]

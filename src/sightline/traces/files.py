@@ -10,7 +10,7 @@ from typing import IO, Final
 
 import numpy as np
 
-from sightline.errors import InputError
+from sightline.errors import InputError, missing_file
 from sightline.progress import SILENT, Progress
 from sightline.traces.decoding import Columns, Event, split
 from sightline.traces.events import ON_DEVICE, Trace
@@ -38,7 +38,7 @@ def trace_files(paths: Sequence[str | Path]) -> list[Path]:
         elif path.is_file():
             files.append(path)
         else:
-            raise InputError(f"there is no file '{path}'")
+            raise missing_file(path)
     if not files:
         raise InputError("no trace is named")
     return files
@@ -92,7 +92,7 @@ def read_trace(path: str | Path, progress: Progress = SILENT) -> Trace:
         with gzip.open(place) if packed else place.open("rb") as file:
             return _read(_Source(file=file, path=str(path)), progress)
     except FileNotFoundError:
-        raise InputError(f"there is no file '{path}'") from None
+        raise missing_file(path) from None
     except OSError as error:
         raise InputError(f"'{path}' cannot be read: {error.strerror or error}") from None
 

@@ -326,14 +326,13 @@ def test_without_a_file_one_is_asked_for(in_process):
     assert "a scenario file" in err
 
 
-def test_a_model_in_place_of_a_file_is_told_with_a_scenario_that_plans(in_process, tmp_path):
+def test_a_model_in_place_of_a_file_is_told_with_the_option_that_takes_it(in_process):
     code, _, err = in_process("plan", "llama-2-13b")
     (line,) = err.splitlines()
     assert code == 2
-    assert "llama-2-13b" in line
-    path = tmp_path / "scenario.yaml"
-    path.write_text(line.partition("such as ")[2])
-    assert in_process("plan", path, "--json")[0] == 0
+    option = line.partition("use ")[2].split()
+    assert option == ["--model", "llama-2-13b"]
+    assert in_process("plan", *option, "--cluster", "8x a100", "--top", "1", "--json")[0] == 0
 
 
 def test_the_command_that_follows_asks_for_the_load_that_the_plan_was_tried_with(tmp_path, in_process):

@@ -148,7 +148,7 @@ def test_load_all_keeps_the_order_and_collects_problems(tmp_path: Path) -> None:
         load_all([bad, good, tmp_path / "none.yaml"])
     assert caught.value.problems == (
         f"{bad}: plan.zero_stage is 7; allowed: 0, 1, 2, 3",
-        f"file {tmp_path / 'none.yaml'} does not exist",
+        f"file '{tmp_path / 'none.yaml'}' does not exist",
     )
 
 
@@ -209,7 +209,7 @@ def test_bad_files_are_one_sentence(tmp_path: Path, name: str, content: bytes, s
 
 def test_what_is_no_file(tmp_path: Path) -> None:
     assert problems(tmp_path)[0].startswith(f"{tmp_path} is a folder")
-    assert problems(tmp_path / "none.yaml") == (f"file {tmp_path / 'none.yaml'} does not exist",)
+    assert problems(tmp_path / "none.yaml") == (f"file '{tmp_path / 'none.yaml'}' does not exist",)
     assert problems(str(tmp_path / ("x" * 300))) == (f"cannot read {tmp_path / ('x' * 300)}: file name too long",)
     assert problems("a\x00b") == ("cannot read 'a\\x00b': embedded null byte",)
     assert problems("") == ("the text is empty",)

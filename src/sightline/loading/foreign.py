@@ -1,0 +1,108 @@
+"""Files of others that are given in place of a scenario: what they are, and what takes them."""
+
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from sightline import catalog
+from sightline.errors import InputError
+from sightline.folders import located
+from sightline.loading.parts import SCENARIO
+from sightline.loading.sources import Source, read_source
+from sightline.loading.traces.shapes import SHAPES
+
+_IMPORT: Final = "use `sightline import {file}`"
+_TRACE: Final = "use `sightline simulate --model NAME --cluster CLUSTER --set workload.trace={file}`"
+_TUNING: Final = "use --model and --cluster with --set workload.task=finetune"
+
+
+class _Form(NamedTuple):
+    """What a file of others is, the keys by which it is known, and what takes it."""
+
+    name: str
+    keys: frozenset[str]
+    use: str
+
+
+def _form(name: str, keys: str, use: str) -> _Form:
+    return _Form(name, frozenset(keys.split()), use)
+
+
+FORMS: Final = (
+    _form("a LLaMA-Factory configuration", "finetuning_type model_name_or_path stage", _TUNING),
+    _form("an axolotl configuration", "base_model", _TUNING),
+    _form("a Hugging Face config", "architectures model_type", "use --model {file}"),
+    _form("a DeepSpeed configuration", "zero_optimization train_micro_batch_size_per_gpu train_batch_size", _IMPORT),
+    _form("an accelerate configuration", "compute_environment distributed_type", _IMPORT),
+    _form("a Kubernetes or Docker Compose file", "apiVersion services", _IMPORT),
+    _form("a profiler trace", "traceEvents", "use `sightline explain {file}`"),
+    _form("a benchmark result", "benchmarks input_lens mean_ttft_ms median_ttft_ms request_throughput", _TRACE),
+)
+"""Forms of mappings, in the order in which they are tried: each has one of its keys."""
+_TEXTS: Final = (
+    _form("a launch script", r"(?s)#!.*|.*\b(?:torchrun|deepspeed|accelerate)\s.*", _IMPORT),
+    _form("a torchtitan configuration", r"(?s).*^\[(?:model|training|parallelism)\]\s*$.*", _IMPORT),
+    _form("a profiler trace", r'(?s).*"traceEvents".*', "use `sightline explain {file}`"),
+    _form("a request trace", r'(?s)\s*\{"[^\n]*(?:input_length|prompt_tokens|output_length)"[^\n]*\}\s*\n.*', _TRACE),
+)
+"""Forms of texts that are no YAML, JSON or CSV; their key is a pattern of their first kilobytes."""
+_ENDINGS: Final = {".sh": _TEXTS[0], ".toml": _TEXTS[1], ".gz": _TEXTS[2], ".jsonl": _TEXTS[3], ".parquet": _TEXTS[3]}
+_HEAD: Final = 2**16
+
+
+def read_known(source: object, *, skip_invalid: bool = False) -> Source:
+    """Return what `read_source` reads; raise `InputError` that names what takes a file of another form."""
+    is_path = isinstance(source, Path) or (isinstance(source, str) and source != "-" and "\n" not in source)
+    try:
+        read = read_source(source, skip_invalid=skip_invalid)
+    except InputError:
+        if is_path and (said := of_path(Path(str(source)))):
+            raise InputError(said) from None
+        raise
+    # The first row of a table, as its others are.
+    first = next(islice((document.mapping for document in read.documents), 1), None)
+    if form := _of_mapping(first):
+        raise InputError(_said(form, read.documents[0].place or "this"))
+    if is_path and isinstance(first, str) and (said := of_path(Path(str(source)))):
+        raise InputError(said)
+    return read
+
+
+def _of_mapping(mapping: Any) -> _Form | None:
+    keys = frozenset(map(str, mapping)) if isinstance(mapping, Mapping) else frozenset()
+    if not keys or {key.partition(".")[0] for key in keys} & {*SCENARIO, "sweep"}:
+        return None
+    shape = next((shape for shape in SHAPES if shape.fits(list(keys))), None)
+    if shape is not None:
+        return _Form(shape.name or "a request trace", keys, _TRACE)
+    return next((form for form in FORMS if form.keys & keys), None)
+
+
+def of_path(path: Path) -> str:
+    """Return what is said of a path that holds no scenario; empty where nothing is known of it."""
+    form, name = _ENDINGS.get(path.suffix.lower()), str(path)
+    found = located(path)
+    with suppress(OSError, ValueError):
+        if found.is_dir():
+            return _said(FORMS[2], name) if (found / "config.json").is_file() else ""
+        if found.is_file():
+            with found.open("rb") as file:
+                head = file.read(_HEAD).decode(errors="replace")
+            form = form or next((one for one in _TEXTS if _matches(one, head)), None)
+            return _said(form, name) if form else ""
+    model = catalog.name_of("models", name)
+    if model in catalog.names("models"):
+        return f"{name} is a model, not a file: use --model {name}"
+    return ""
+
+
+def _matches(form: _Form, head: str) -> bool:
+    return any(re.match(pattern, head, re.MULTILINE) for pattern in form.keys)
+
+
+def _said(form: _Form, place: str) -> str:
+    file = place.partition(", ")[0]
+    return f"{file} is {form.name}, not a scenario: {form.use.format(file=file)}"
