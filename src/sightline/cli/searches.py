@@ -212,7 +212,7 @@ def plan(options: PlanOptions) -> None:
       sightline plan examples/plans/llama-3-70b-64xh100.yaml --deadline 30d
       sightline plan examples/plans/llama-3-70b-64xh100.yaml --pareto time,cost
       sightline plan examples/plans/llama-3-70b-64xh100.yaml --budget 1M
-      sightline plan examples/plans/llama-3-70b-64xh100.yaml --all --html plan.html
+      sightline plan examples/plans/llama-3-70b-64xh100.yaml --all
       sightline plan examples/plans/llama-3-70b-64xh100.yaml --workers local
       sightline plan examples/plans/llama-3-70b-64xh100.yaml --top 3 --json
       sightline plan examples/plans/llama-3.1-8b-rtx-4090.yaml --launch run
