@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 from urllib.parse import urlsplit
 
 from waiting import PATIENCE_S
@@ -16,11 +17,13 @@ SHOTS = Path(os.environ.get("SIGHTLINE_SHOTS", Path(tempfile.gettempdir()) / "sh
 
 
 @contextmanager
-def running(*options: str, environment: dict[str, str] | None = None) -> Iterator[tuple[str, subprocess.Popen]]:
+def running(
+    *options: str, environment: dict[str, str] | None = None, log: int | IO[str] = subprocess.DEVNULL
+) -> Iterator[tuple[str, subprocess.Popen]]:
     """A server as people start it, on a free port: its address without a slash at the end, and its process."""
     command = [sys.executable, "-m", "sightline", "ui", "--port", "0", "--no-browser", *options]
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env={**os.environ, **(environment or {})}
+        command, stdout=subprocess.PIPE, stderr=log, text=True, env={**os.environ, **(environment or {})}
     )
     try:
         found = re.search(r"http://\S+?(?=/?\s)", process.stdout.readline())

@@ -19,7 +19,7 @@ from sightline.quantities import show
 from sightline.web.jobs import Job, Jobs
 from sightline.web.jobs import Request as JobRequest
 from sightline.web.request import read
-from sightline.web.security import Refusal, bounded, refused
+from sightline.web.security import MOST_SECONDS, Refusal, bounded, refused
 from sightline.web.views import Work
 
 _EVERY_S: Final = 0.1
@@ -103,6 +103,9 @@ _REFUSALS: Final[dict[int | str, dict[str, Any]]] = {
         429: "Too much work is waiting.",
     }.items()
 }
+_TOO_SLOW: Final[dict[int | str, dict[str, Any]]] = {
+    503: {"model": Problem, "description": f"The answer takes longer than {MOST_SECONDS} seconds."}
+}
 _STALE_JOB: Final[dict[int | str, dict[str, Any]]] = {404: {"model": Problem, "description": "There is no such job."}}
 
 
@@ -152,7 +155,7 @@ def _at_once(api: FastAPI, name: str, work: Work) -> None:
         f"/{name}",
         summary=f"{name} a scenario",
         description=told,
-        responses=_REFUSALS,
+        responses=_REFUSALS | _TOO_SLOW,
         response_model=dict[str, Any] | list[dict[str, Any]],
         name=name,
     )(asked)

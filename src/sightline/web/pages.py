@@ -9,7 +9,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
-from sightline.errors import InputError, SightlineError
+from sightline.errors import SightlineError
 from sightline.render.html import joined
 from sightline.web import assets
 from sightline.web.fields import START
@@ -72,8 +72,8 @@ async def respond(view: View, request: Request) -> Response:
     jobs: Jobs = request.app.state.jobs
     try:
         html, status = await bounded(partial(_html, view, asked, jobs, is_fragment=is_fragment))
-    except InputError as error:  # it takes too long
-        html, status = render("problem.html", problem=str(error)), 422
+    except Refusal as refusal:  # it takes too long
+        html, status = render("problem.html", problem=str(refusal)), refusal.status
     return HTMLResponse(html, status, {"cache-control": "no-store"})
 
 

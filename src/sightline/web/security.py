@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import anyio
 
-from sightline.errors import InputError
-
 if TYPE_CHECKING:
     from starlette.responses import Response
 
@@ -166,10 +164,10 @@ _MOST_AT_ONCE: Final = 8
 
 
 async def bounded(answer: Callable[[], Result]) -> Result:
-    """Return what a function answers in a thread; raise `InputError` once it takes too long."""
+    """Return what a function answers in a thread; raise `Refusal` once it takes too long."""
     with anyio.move_on_after(MOST_SECONDS):
         return await anyio.to_thread.run_sync(answer, limiter=_working(), abandon_on_cancel=True)
-    raise InputError(f"the answer takes longer than {MOST_SECONDS} seconds; the command line has no limit")
+    raise Refusal(503, f"the answer takes longer than {MOST_SECONDS} seconds; the command line has no limit")
 
 
 @cache

@@ -45,6 +45,8 @@ def serve(listening: socket.socket, ready: Callable[[], None]) -> None:
     """Serve the page until somebody stops it; ``ready`` is called once it answers."""
     import uvicorn
 
+    from sightline.web.connections import ACCEPTED_AT_ONCE, Connection, limit_log
+
     class Server(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
@@ -54,12 +56,15 @@ def serve(listening: socket.socket, ready: Callable[[], None]) -> None:
     app = create_app(jobs)
     config = uvicorn.Config(
         app,
+        http=Connection,
+        backlog=ACCEPTED_AT_ONCE,
         log_level="warning",
         access_log=False,
         lifespan="off",
         server_header=False,
         timeout_graceful_shutdown=2,
     )
+    limit_log()
     threading.Thread(target=assets.content, args=(assets.VEGA,), daemon=True).start()
     threading.Thread(target=_warm_up, daemon=True).start()
     # Uvicorn shuts down first and then raises the signal again.

@@ -20,7 +20,7 @@ from sightline.on_demand import named
 from sightline.render import html
 from sightline.render.html import Drawing, Piece
 from sightline.web.request import Asked
-from sightline.web.security import bounded, refused
+from sightline.web.security import Refusal, bounded, refused
 
 if TYPE_CHECKING:
     from starlette.routing import BaseRoute
@@ -153,6 +153,8 @@ async def _answered(request: Request, answer: Callable[[Asked], Response]) -> Re
         return await bounded(partial(answer, Asked.of(request.query_params.multi_items())))
     except SightlineError as error:
         return refused(error.problems)
+    except Refusal as refusal:
+        return refused(str(refusal), refusal.status)
 
 
 def later(path: str, answer: Callable[[Asked], "Piece"]) -> "BaseRoute":
