@@ -46,7 +46,8 @@ def neighbours(best: Placed, found: Simulated, free: Collection[str]) -> list[Ne
     """
     searched = {name.rpartition(".")[2] for name in free}
     said = [_fewer_replicas(best.trial)] if found.stated and best.trial.finalist.scenario.plan.replicas > 1 else []
-    for stated, plan in single_changes(best.trial.finalist):
+    finalist = best.trial.finalist
+    for stated, plan in single_changes(finalist.scenario, launchable=finalist.space.launchable):
         names = {name.rpartition(".")[2] for name in stated}
         if not names <= searched:
             continue

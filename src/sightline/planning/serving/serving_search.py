@@ -24,7 +24,7 @@ from sightline.planning.serving.trial import (
 )
 from sightline.prediction.changes import candidate_changes, changed, settings_of
 from sightline.progress import SILENT, Cancelled, Progress
-from sightline.scenario import GenerationPlan
+from sightline.scenario import GenerationPlan, ServingScenario
 from sightline.scenario.rules import breaks_no_rule
 from sightline.simulation.deployment import alike
 
@@ -105,9 +105,11 @@ SIZE = "max_batched_tokens"
 """The most tokens of an iteration."""
 
 
-def single_changes(one: Finalist) -> Iterator[tuple[dict[str, Any], GenerationPlan]]:
+def single_changes(
+    scenario: ServingScenario, *, launchable: bool = True
+) -> Iterator[tuple[dict[str, Any], GenerationPlan]]:
     """Yield candidate changes of a plan that break no rule and that a layout can have: no other limits or routers."""
-    plain, launchable = alike(one.scenario, 1, 1), one.space.launchable
+    plain = alike(scenario, 1, 1)
     for change in candidate_changes(plain):
         other = changed(plain, change)
         if change.keys() <= CHANGED and breaks_no_rule(other) and not (launchable and refusals(other)):
@@ -117,7 +119,7 @@ def single_changes(one: Finalist) -> Iterator[tuple[dict[str, Any], GenerationPl
 def other_sizes(one: Finalist) -> Iterator[Finalist]:
     """Yield a layout with iterations of half and of twice as many tokens, as far as these are searched."""
     allowed = one.space.values.get(SIZE, ())
-    for stated, plan in single_changes(one):
+    for stated, plan in single_changes(one.scenario, launchable=one.space.launchable):
         size = stated.get(f"plan.{SIZE}")
         if size is not None and (allowed is None or size in allowed):
             yield one.changed(plan)
