@@ -8,9 +8,11 @@ import strategies
 from hypothesis import given, settings
 from training_scenarios import training
 
+import sightline as sl
+from sightline.errors import InputError
 from sightline.loading import scenario_from_mapping, to_mapping
 from sightline.prediction import predict
-from sightline.prediction.changes import NO_SINGLE_CHANGE, plans_beside
+from sightline.prediction.changes import NO_SINGLE_CHANGE, candidate_changes, changed, plans_beside, settings_of
 from sightline.prediction.training.step_profile import profile_of
 from sightline.profile import MEMORY_PARTS, TRAINING, Profile
 
@@ -114,3 +116,55 @@ def test_every_suggestion_loads_and_fits_as_it_says(scenario):
         assert changed.fits
         assert f"{changed.memory_bytes['total'] / GIB:.1f}" == f"{gib:.1f}"
         assert f"{changed.step_time_s / profile.step_time_s:.2f}" == f"{slower:.2f}"
+
+
+PUBLISHED = {
+    "model_type": "qwen3",
+    "hidden_size": 1024,
+    "num_hidden_layers": 8,
+    "num_attention_heads": 16,
+    "num_key_value_heads": 8,
+    "intermediate_size": 3072,
+    "vocab_size": 32000,
+    "quantization_config": {"quant_method": "modelopt", "quant_algo": "FP8", "kv_cache_quant_algo": "FP8"},
+}
+
+
+def served(quantization=None, model=PUBLISHED, **plan):
+    """A scenario of generation with some formats; None for those of the checkpoint."""
+    stated = {} if quantization is None else {"quantization": quantization}
+    work = {"task": "generate", "batch": 8, "prompt_tokens": 64, "output_tokens": 16}
+    asked = {"framework": "vllm", **stated, **plan}
+    return sl.load({"model": model, "cluster": "1x h100-sxm-80gb", "workload": work, "plan": asked})
+
+
+def test_none_quantizes_neither_weights_nor_cache_whatever_the_checkpoint_has():
+    plain = {key: value for key, value in PUBLISHED.items() if key != "quantization_config"}
+    none, without, own = (sl.predict(one) for one in (served("none"), served(model=plain), served()))
+    for part in ("weights", "kv_cache"):
+        assert none.memory_bytes[part] == pytest.approx(without.memory_bytes[part])
+        assert own.memory_bytes[part] < 0.8 * none.memory_bytes[part]
+    again = sl.predict(sl.load(to_mapping(none.scenario)))
+    assert again.memory_bytes["kv_cache"] == none.memory_bytes["kv_cache"]
+    assert sl.predict(served(model=plain)).ttft_s == pytest.approx(sl.predict(served("none", plain)).ttft_s)
+
+
+@pytest.mark.parametrize("quantization", [None, "none", "fp8", ["fp8", "kv-fp8"], "kv-fp8", "w4a16"])
+@pytest.mark.parametrize("is_published", [True, False])
+def test_a_change_of_formats_typed_is_the_one_that_was_predicted(quantization, is_published):
+    model = PUBLISHED if is_published else {k: v for k, v in PUBLISHED.items() if k != "quantization_config"}
+    scenario = served(quantization, model)
+    for change in candidate_changes(scenario):
+        if "quantization" in change:
+            (value,) = settings_of(change).values()
+            told, typed = (sl.predict(one) for one in (changed(scenario, change), served(value, model)))
+            assert typed.memory_bytes == told.memory_bytes
+            assert typed.tpot_s == told.tpot_s
+    if is_published and quantization is None:
+        words = [change["quantization"] for change in candidate_changes(scenario) if "quantization" in change]
+        assert all("kv-fp8" in one and len(one) == 2 for one in words)
+
+
+def test_none_with_a_dtype_of_fp8_is_refused():
+    with pytest.raises(InputError, match=r"plan.quantization is none, but plan.dtype fp8"):
+        served("none", dtype="fp8")

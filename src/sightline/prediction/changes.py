@@ -101,7 +101,7 @@ def _as_stated(value: Any) -> Any:
     if isinstance(value, frozenset):
         return sorted(value) or "none"
     if isinstance(value, tuple):
-        return list(value) if len(value) > 1 else value[0]
+        return list(value) if len(value) > 1 else next(iter(value), "none")
     if value is None:
         return "none"
     return int(value) if isinstance(value, float) and value.is_integer() else value
@@ -200,13 +200,14 @@ def _engine_changes(scenario: Any) -> Iterator[Change]:
         yield from _multiples("expert_parallel", float(plan.expert_parallel))
     yield from _multiples("max_batched_tokens", float(plan.max_batched_tokens or 0))
     yield from ({name: not getattr(plan, name)} for name in ("cuda_graphs", "chunked_prefill"))
-    words = tuple(plan.quantization or ())
+    published = scenario.model.published
+    words = tuple(published if plan.quantization is None else plan.quantization)
     cache = tuple(word for word in words if word.startswith("kv-"))
     yield from ({"quantization": (word, *cache)} for word in _WEIGHT_FORMATS if word not in words)
     if not cache:
         yield {"quantization": (*words, "kv-fp8")}
-    if words:
-        yield {"quantization": None}
+    if plan.quantization:
+        yield {"quantization": () if published else None}
 
 
 def _load_changes(plan: Any) -> Iterator[Change]:

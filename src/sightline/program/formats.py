@@ -91,11 +91,13 @@ def formats_of(
 ) -> Formats:
     """Return the formats that a plan's quantization and compute dtype mean for ``model`` on ``device``.
 
-    Without a stated quantization (None) the weights are as the checkpoint has them. ``whole_model`` says that an engine
-    quantizes the head with the rest. A dtype of fp8 is the fp8 format.
+    Without a stated quantization (None) weights and cache are as the checkpoint has them, with an empty one neither is
+    quantized. ``whole_model`` says that an engine quantizes the head with the rest. A dtype of fp8 is the fp8 format.
     """
     plain = "32-bit" if dtype in ("fp32", "tf32") else "16-bit"
-    words = ("fp8",) if dtype == "fp8" and not quantization else quantization
+    words = quantization
+    if dtype == "fp8" and (words is None or (words and not any(word in WEIGHT_FORMATS for word in words))):
+        words = ("fp8", *(words or ()))
     weights = None if words is None else next((WEIGHT_FORMATS[q] for q in words if q in WEIGHT_FORMATS), plain)
     parts: dict[WeightPart, str]
     if weights is None or weights == model.weights:
@@ -106,15 +108,21 @@ def formats_of(
         parts |= {"experts": weights, "head": rest if whole_model else plain}
         if model.experts is not None and weights in ATTENTION_KEPT:
             parts["attention"] = plain
-    cached = (*(words or ()), f"kv-{model.kv_cache}")
     return Formats(
         parts=parts,
         plain=plain,
         operands={name: format_of(name, plain_dtype(dtype, device), device) for name in {plain, *parts.values()}},
         index_dtype="fp8" if "fp8" in device.peak_flops else plain_dtype(dtype, device),
         router_dtype=_router_dtype(words or (), device) if model.fp32_router and plain == "16-bit" else "",
-        cache_bytes=next((CACHE_BYTES[q] for q in cached if q in CACHE_BYTES), MATMUL_FORMATS[plain].weight_bytes),
+        cache_bytes=CACHE_BYTES.get(cache_word(model, quantization), MATMUL_FORMATS[plain].weight_bytes),
     )
+
+
+def cache_word(model: Model, quantization: Sequence[str] | None) -> str:
+    """Return the format of the cache that a plan lists, else the checkpoint's; none if the plan quantizes nothing."""
+    stated = tuple(quantization or ())
+    words = stated if quantization is not None and not stated else (*stated, *model.published)
+    return next((word for word in words if word in CACHE_BYTES), "")
 
 
 def _router_dtype(words: Sequence[str], device: Device) -> str:

@@ -18,7 +18,7 @@ from sightline.scenario.blocks import (
     StateSpace,
     mlp_parameters,
 )
-from sightline.scenario.precision import CHECKPOINT_FORMATS
+from sightline.scenario.precision import CACHE_BYTES, CHECKPOINT_FORMATS, WEIGHT_FORMATS
 from sightline.validators import Key, anything, choice, flag, fraction, quantity, text, whole
 
 Norm = Literal["layernorm", "rmsnorm"]
@@ -115,6 +115,12 @@ class Model:
     assumed: Annotated[tuple[str, ...], _sentences] = ()
     """What was derived because the config does not say it in a known form, a sentence each; empty for known families.
     Predictions of such a model are less certain."""
+
+    @property
+    def published(self) -> tuple[str, ...]:
+        """The words of ``plan.quantization`` for what the checkpoint has below 16 bits: weights and cache."""
+        weights = (WEIGHT_FORMATS[self.weights],) if self.weights in WEIGHT_FORMATS else ()
+        return (*weights, *(word for word in (f"kv-{self.kv_cache}",) if word in CACHE_BYTES))
 
     @property
     def gated(self) -> bool:

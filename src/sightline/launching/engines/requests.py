@@ -84,8 +84,8 @@ def requested_formats(scenario: GenerationScenario, known: Mapping[str, str]) ->
     plan, model = scenario.plan, scenario.model
     words = plan.quantization or ()
     weights = next((word for word in words if word in WEIGHT_FORMATS), "")
-    if plan.quantization is None and plan.dtype not in DTYPES:
-        weights = plan.dtype if plan.dtype in LOW_PRECISION else ""
+    if not weights and plan.dtype in LOW_PRECISION:
+        weights = plan.dtype
     published = WEIGHT_FORMATS.get(model.weights, "")
     called = repository_of(model.name) or model.name
     notes = [f"plan.dtype {plan.dtype}: written as the format of the weights"] if plan.dtype not in DTYPES else []

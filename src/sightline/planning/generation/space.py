@@ -11,7 +11,7 @@ from sightline.frameworks.engine import serving_limits
 from sightline.launching.registry import ENGINE_WRITERS
 from sightline.program.formats import formats_of
 from sightline.scenario import Device, GenerationPlan, GenerationScenario, Model
-from sightline.scenario.precision import CACHE_BYTES, MODEL_DTYPE, WEIGHT_FORMATS
+from sightline.scenario.precision import CACHE_BYTES, WEIGHT_FORMATS
 from sightline.scenario.space import Space
 
 Values: TypeAlias = tuple[Any, ...]
@@ -95,7 +95,7 @@ def runs(engine: Engine, space: GenerationSpace) -> bool:
     known = target == "unknown" or target.startswith(has.architectures)
     mixers = {kind.mixer for kind in model.kinds} <= {*SOFTMAX, *has.mixers}
     chosen = space.values.get("quantization", ()) is not None
-    stored = chosen or _is_plain(model) or _checkpoint_format(model) in has.formats
+    stored = chosen or _is_plain(model) or WEIGHT_FORMATS[model.weights] in has.formats
     return bool(has.architectures) and known and mixers and (has.experts or model.experts is None) and stored
 
 
@@ -135,7 +135,11 @@ def _formats(space: GenerationSpace, scenario: GenerationScenario) -> tuple[tupl
     found: list[tuple[str, ...] | None] = []
     for words in ((*format_, *cache) for cache in caches for format_ in weights):
         # A cache's format alone leaves the checkpoint's weights as they are.
-        own = words if any(word in WEIGHT_FORMATS for word in words) else (*_as_stored(model), *words)
+        own = (
+            words
+            if any(word in WEIGHT_FORMATS for word in words)
+            else (*(word for word in model.published if word in WEIGHT_FORMATS), *words)
+        )
         key = content(formats_of(model, own or None, scenario.plan.dtype, device), largest_array=0)
         if key not in seen:
             seen.add(key)
@@ -149,15 +153,6 @@ def _is_of_use(word: str, device: Device) -> bool:
     return {"nvfp4": "nvfp4" in rates, "w8a8": "int8" in rates and "fp8" not in rates}.get(word, True)
 
 
-def _as_stored(model: Model) -> tuple[str, ...]:
-    """The word for the weights of a checkpoint, where they are quantized."""
-    return () if _is_plain(model) else (_checkpoint_format(model),)
-
-
-def _checkpoint_format(model: Model) -> str:
-    return WEIGHT_FORMATS.get(model.weights, MODEL_DTYPE)
-
-
 def _is_plain(model: Model) -> bool:
     """Whether no weight of a checkpoint is quantized."""
-    return _checkpoint_format(model) == MODEL_DTYPE
+    return model.weights not in WEIGHT_FORMATS

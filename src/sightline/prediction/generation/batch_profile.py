@@ -42,7 +42,7 @@ from sightline.profile import Profile, Row
 from sightline.profile.profile import exposed
 from sightline.program import Collective
 from sightline.program.blocks.layer import mixer_of
-from sightline.program.formats import conversion
+from sightline.program.formats import cache_word, conversion
 from sightline.quantities import Number, larger
 from sightline.scenario import Device, GenerationScenario
 
@@ -144,7 +144,7 @@ def evidence_of_passes(worker: Worker) -> dict[str, str]:
 def _has_measured_elements(worker: Worker) -> bool:
     """Whether attention is of 16-bit elements and a cache of them, or of fp8 on a device that computes in it."""
     plan, model, device = worker.scenario.plan, worker.scenario.model, worker.scenario.cluster.device
-    cache = next((word for word in plan.quantization or () if word.startswith("kv-")), f"kv-{model.kv_cache}")
+    cache = cache_word(model, plan.quantization)
     stored = cache != "kv-int8" and (cache != "kv-fp8" or "fp8" in device.peak_flops)
     return stored and plan.dtype in (*MEASURED_DTYPES, "fp8")
 

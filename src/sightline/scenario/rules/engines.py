@@ -131,8 +131,12 @@ def engine_dtype(device: Device, dtype: str) -> Checks:
     )
 
 
-def engine_quantization(model: Model, quantization: tuple[str, ...] | None) -> Checks:
-    """What is quantized exists in the model."""
+def engine_quantization(model: Model, quantization: tuple[str, ...] | None, dtype: str) -> Checks:
+    """What is quantized exists in the model, and nothing is where that is stated."""
+    yield Check(
+        quantization != () or dtype != "fp8",
+        "plan.quantization is none, but plan.dtype fp8 quantizes the weights; allowed: fp8, or plan.dtype bf16",
+    )
     for word in quantization or ():
         yield Check(
             word not in EXPERTS_ONLY or model.experts is not None,
