@@ -48,11 +48,11 @@ class Overlap:
         first_s = 0.0 if backward else collective_s / self.chunks
         return first_s + self.behind(collective_s - first_s, matmul_s)
 
-    def outlasts(self, collective_s: Number, matmul_s: Number, *, backward: bool) -> Any:
-        """Whether collectives take longer than the matmuls that they overlap with."""
+    def outlasting_s(self, collective_s: Number, matmul_s: Number, *, backward: bool) -> Number:
+        """Seconds by which collectives take longer than the matmuls that they overlap with."""
         if self.kind == "none" or (self.kind == "backward" and not backward):
-            return False
-        return collective_s - (0.0 if backward else collective_s / self.chunks) > matmul_s
+            return 0.0
+        return larger(collective_s - (0.0 if backward else collective_s / self.chunks) - matmul_s, 0.0)
 
     def behind(self, transfer_s: Number, work_s: Number) -> Number:
         """Seconds that fully overlapped transfers add to the work that hides them."""
@@ -83,7 +83,10 @@ def _pass_times(
     exposed_s = exposed_collectives_s(operators, prices, overlap, backward=forward_launch_s is None)
     blocked_s: Number = 0.0
     if overlap.counts and not overlap.experts and forward_launch_s is not None:
-        blocked_s = _blocked_s(operators, prices, forward_launch_s, exposed_s.get("micro-batch", 0.0))
+        # While the device waits for the host, what outlasts its matmuls travels on.
+        outlasting_s = overlap.outlasting_s(*_projections_s(operators, prices), backward=False)
+        sent_s = exposed_s.get("micro-batch", 0.0) + outlasting_s
+        blocked_s = _blocked_s(operators, prices, forward_launch_s, sent_s)
     return times._replace(collective_s=sum(exposed_s.values(), 0.0), blocked_s=blocked_s)
 
 
@@ -93,8 +96,7 @@ def exposed_collectives_s(
     """Return the exposed seconds of a pass's collectives by what they overlap with."""
     exposed_s = _collectives_s(operators, prices)
     if "projections" in exposed_s:
-        matmuls_s = seconds_of(_hiding(operators, "projections"), prices)
-        exposed_s["projections"] = overlap.exposed_s(exposed_s["projections"], matmuls_s, backward=backward)
+        exposed_s["projections"] = overlap.exposed_s(*_projections_s(operators, prices), backward=backward)
     if "attention" in exposed_s:
         chunks_s = seconds_of(_hiding(operators, "attention"), prices)
         exposed_s["attention"] = overlap.behind(exposed_s["attention"], chunks_s)
@@ -114,7 +116,7 @@ def outlasted_work(
         work_s = seconds_of(work, prices)
         outlasts: Any = False
         if overlapped == "projections":
-            outlasts = overlap.outlasts(collective_s, work_s, backward=backward)
+            outlasts = overlap.outlasting_s(collective_s, work_s, backward=backward) > 0.0
         elif overlapped == "attention" or (overlapped == "micro-batch" and overlap.experts):
             outlasts = collective_s > work_s
         if anywhere(outlasts):
@@ -131,6 +133,12 @@ def _collectives_s(operators: Sequence[Operator], prices: Prices) -> dict[str, N
     return {overlapped: seconds_of(collectives, prices) for overlapped, collectives in by_overlap.items()}
 
 
+def _projections_s(operators: Sequence[Operator], prices: Prices) -> tuple[Number, Number]:
+    """Seconds of the collectives that overlap with projections, and of these."""
+    sent = [op for op in operators if isinstance(op, Collective) and op.overlapped_with == "projections"]
+    return seconds_of(sent, prices), seconds_of(_hiding(operators, "projections"), prices)
+
+
 def _hiding(operators: Sequence[Operator], overlapped: str) -> list[Operator]:
     """Operators of a pass that run while the collectives do that overlap with them."""
     work = [op for op in operators if not isinstance(op, Collective)]
@@ -144,15 +152,15 @@ def _hiding(operators: Sequence[Operator], overlapped: str) -> list[Operator]:
     return work if overlapped == "micro-batch" else []
 
 
-def _blocked_s(operators: Sequence[Operator], prices: Prices, launch_s: Number, dispatch_s: Number) -> Number:
-    """Seconds by which launching a layer's experts outlasts them, where nothing could be launched ahead.
+def _blocked_s(operators: Sequence[Operator], prices: Prices, launch_s: Number, sent_s: Number) -> Number:
+    """Seconds by which launching a layer's experts outlasts them and what is sent, where nothing was launched ahead.
 
     The device idles when the host learns the numbers of tokens, so the two start level: after E the device is done at
     max(E, launches of E), and what follows E is launched while it catches up. Backward takes the numbers from forward.
     """
     behind = [op for op in operators if op.module in EXPERT_MODULES and not isinstance(op, Collective)]
     launches = sum((op.launches for op in behind), 0.0)
-    return larger(launches * launch_s - seconds_of(behind, prices) - dispatch_s, 0.0)
+    return larger(launches * launch_s - seconds_of(behind, prices) - sent_s, 0.0)
 
 
 class Slot(NamedTuple):
