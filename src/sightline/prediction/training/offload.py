@@ -100,10 +100,11 @@ def offload_time(
     parameters: Number,
     weight_bytes: Number,
     activation_bytes: Number,
+    replicas_s: Number,
 ) -> OffloadTime:
     """Return the seconds of the host's update, and those of transfers that outlast the passes of a micro-batch.
 
-    A device is in charge of ``parameters`` (trained ones) and stores ``weight_bytes``, both after ZeRO; it keeps
+    While replicas exchange what outlasts the same passes, for ``replicas_s`` of the step, transfers go on. A device is in charge of ``parameters`` (trained ones) and stores ``weight_bytes``, both after ZeRO; it keeps
     ``activation_bytes`` per micro-batch.
     """
     if not plan.offload:
@@ -120,8 +121,8 @@ def offload_time(
     forward = weights * weight_bytes + beside
     backward = weights * weight_bytes + larger(beside, down)
     link = host.device_bandwidth
-    exposed = m * (larger(forward / link - slot.forward_s, 0.0) + 2.0 * alone / link)
-    exposed = exposed + m * larger(backward / link - slot.backward_s, 0.0) + once / link
+    outlasting = larger(forward / link - slot.forward_s, 0.0) + larger(backward / link - slot.backward_s, 0.0)
+    exposed = larger(m * outlasting - replicas_s, 0.0) + (2.0 * m * alone + once) / link
     return OffloadTime(
         update_s=states * host_update_s(parameters, plan, host, smaller(cluster.per_node, cluster.devices)),
         exposed_s=exposed,

@@ -207,6 +207,7 @@ def step_times(
     tensors = trained_tensors(scenario, slowest.layers)
     loops_s = tensor_calls_s(plan, priced.device_model, tensors, m, priced.launches.forward_s)
     host_s = m * (slot.forward_wait_s + slot.backward_wait_s + constants.micro_batch_s) + constants.step_s
+    data_parallel = _between_replicas(priced, slots, m, parameters, stored, on)
     offload = offload_time(
         plan,
         scenario.cluster,
@@ -215,6 +216,7 @@ def step_times(
         parameters=shares.per_rank.of(parameters),
         weight_bytes=rank_share(plan, plan.zero_stage >= 3).of(stored),
         activation_bytes=layer_sum(slowest, priced.sizes.saved_bytes),
+        replicas_s=data_parallel.exposed_s,
     )
     return StepTimes(
         slots=slots,
@@ -227,7 +229,7 @@ def step_times(
         tensor_calls_s=loops_s,
         forward_pass_s=slots.slots[0].forward_s + constants.micro_batch_s,
         pipeline=_pipeline(priced, slots, m, sent.seconds(sent.activations, priced)),
-        data_parallel=_between_replicas(priced, slots, m, parameters, stored, on),
+        data_parallel=data_parallel,
         tied_embedding_s=sent.seconds(sent.table, priced),
         longest_samples_s=for_longest_samples_s(scenario, priced.program, priced.prices, slowest, slot.total_s, m),
         slowest_device_s=_slowest_device_s(priced, slot, m),
