@@ -3,16 +3,19 @@
 from pathlib import Path
 from typing import Any
 
-from hypothesis import assume
+from generation_scenarios import generation
+from hypothesis import assume, reject
 from hypothesis import strategies as st
 from training_scenarios import training
 
 from sightline import catalog
+from sightline.errors import InputError
 from sightline.frameworks import read_framework
+from sightline.loading import scenario_from_mapping, to_mapping
 from sightline.loading.checks import NAMED_PARTS
 from sightline.loading.clusters import read_cluster
 from sightline.loading.models import resolve_model
-from sightline.scenario import Scenario
+from sightline.scenario import GenerationScenario, Scenario
 
 SCALARS = (
     st.none()
@@ -121,6 +124,65 @@ def trainings(draw: st.DrawFn, **stated: Any) -> Scenario:
         * (pipeline if virtual > 1 else 1)
         * draw(st.sampled_from([1, 2, 7, 32])),
         plan=plan,
+    )
+
+
+@st.composite
+def questions(draw: st.DrawFn) -> Scenario | GenerationScenario:
+    """Return any training step, with techniques that the others of ``trainings`` leave out, or any batch."""
+    try:
+        return draw(_techniques(draw(trainings()))) if draw(st.booleans()) else draw(_batches())
+    except InputError:
+        return reject()  # frameworks, engines and models do not go together in every way
+
+
+@st.composite
+def _techniques(draw: st.DrawFn, scenario: Scenario) -> Scenario:
+    """Return a training step with more techniques."""
+    mapping, asked = to_mapping(scenario), scenario.plan
+    across = asked.tensor_parallel * asked.data_parallel
+    changes: dict[str, Any] = {
+        "tensor_overlap": draw(st.sampled_from(["none", "backward", "all"])) if asked.tensor_parallel > 1 else None,
+        "expert_parallel": draw(st.sampled_from([n for n in (1, 2, 4, 8) if across % n == 0])),
+        "expert_overlap": True if draw(st.integers(0, 3)) == 0 else None,
+        "offload": draw(st.sampled_from([None, None, "optimizer", "parameters", "activations"])),
+        "adapter": draw(st.sampled_from([None, None, "lora", "qlora"])),
+        "schedule": draw(st.sampled_from([None, "gpipe", "1f1b", "zero-bubble"]))
+        if asked.pipeline_parallel > 1
+        else None,
+        "compile": True if draw(st.integers(0, 3)) == 0 else None,
+    }
+    if scenario.model.experts is None:
+        changes |= {"expert_parallel": None, "expert_overlap": None}
+    workload = {**mapping["workload"], "sequence_length": draw(st.sampled_from([16, 127, 350, 2048, 4096, 65536]))}
+    workload["global_batch"] *= asked.pipeline_parallel
+    plan = {**mapping["plan"], **{name: value for name, value in changes.items() if value is not None}}
+    return scenario_from_mapping({**mapping, "workload": workload, "plan": plan})
+
+
+@st.composite
+def _batches(draw: st.DrawFn) -> GenerationScenario:
+    """Return any batch, static or in a steady loop, of the catalog's models, devices and engines."""
+    engine, tensor = draw(st.sampled_from(catalog.names("engines"))), draw(st.sampled_from([1, 2, 4, 8]))
+    pipeline, device = draw(st.sampled_from([1, 1, 2])), draw(st.sampled_from(catalog.names("devices")))
+    formats = [None, None, "fp8", "w4a16", "w8a8", "q4_0"]
+    plan = {
+        "framework": engine,
+        "tensor_parallel": tensor,
+        "pipeline_parallel": pipeline,
+        "quantization": draw(st.sampled_from(formats)),
+    }
+    work = {
+        "batch": draw(st.sampled_from([1, 2, 3, 8, 33, 128, 200])),
+        "prompt_tokens": draw(st.sampled_from([1, 7, 128, 333, 2048, 8192, 30000])),
+        "output_tokens": draw(st.sampled_from([1, 2, 16, 1000])),
+        "continuous": draw(st.booleans()),
+    }
+    return generation(
+        model=draw(st.sampled_from(TRAINED)),
+        cluster=f"{tensor * pipeline}x {device}",
+        plan={name: value for name, value in plan.items() if value is not None},
+        **work,
     )
 
 

@@ -1,0 +1,159 @@
+"""What must hold between two answers: twelve checks of any question, and random questions to hold them against.
+
+Two kinds of steps stay, and are no violations. Training: another pipeline stage may set the pace, whose exchange
+with its replicas counts alone. Kernels: their tables step with the shape, so that one token more may be faster - a product of
+aligned rows, a window that begins to hide tokens, one prompt fewer in a pass - but twice as many never are, beyond the
+few rows that vector kernels take. A device with a matrix unit runs other kernels than one without, so both of its rates
+of arithmetic grow together.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from sightline.loading import generation_from_mapping, scenario_from_mapping, to_mapping
+from sightline.prediction.generation.batch_profile import predict_generation
+from sightline.prediction.sensitivity import scaled
+from sightline.prediction.training.step_profile import profile_of
+from sightline.profile import TRAINING, Profile
+from sightline.scenario import Cluster, GenerationScenario, Scenario
+
+Asked = Scenario | GenerationScenario
+LITTLE = 1.01
+"""Times as much of what is raised by a little."""
+FEW_ROWS = 16
+"""Fewer rows of a product go to other kernels, which may take longer than those of a few more."""
+TOLERANCE = 1e-9
+"""Share of a time by which rounding may move it."""
+
+
+def answer(asked: Asked) -> Profile:
+    """The prediction."""
+    return profile_of(asked) if isinstance(asked, Scenario) else predict_generation(asked)
+
+
+def seconds(profile: Profile) -> list[float]:
+    """The times that no improvement may lengthen."""
+    return [float(profile.figure(key)) for key in ("step_time_s", "ttft_s", "latency_s") if key in profile.task.metrics]
+
+
+def excess(shorter: Profile, longer: Profile) -> float:
+    """The largest share by which a time of what should be shorter is above that of what should be longer."""
+    pairs = zip(seconds(shorter), seconds(longer), strict=True)
+    return 0.0 if _another_pace(shorter, longer) else max(less / more - 1.0 for less, more in pairs)
+
+
+def _another_pace(one: Profile, other: Profile) -> bool:
+    setters = [max(of.stage_times, key=lambda stage: sum(of.stage_times[stage][:2]), default="") for of in (one, other)]
+    return one.task is TRAINING and setters[0] != setters[1]
+
+
+def _on(asked: Asked, change: Callable[[Cluster], Cluster]) -> Profile:
+    return answer(replace(asked, cluster=change(asked.cluster)))
+
+
+def _faster(*numbers: str) -> Callable[[Asked, float], float]:
+    """A check that more of all of these numbers lengthens nothing; of latencies less."""
+
+    def check(asked: Asked, factor: float) -> float:
+        cluster = asked.cluster
+        for number in numbers:
+            cluster = scaled(cluster, number, 1 / factor if number.endswith("latency_s") else factor)
+        return excess(answer(replace(asked, cluster=cluster)), answer(asked))
+
+    return check
+
+
+def _faster_host(asked: Asked, factor: float) -> float:
+    def improved(cluster: Cluster) -> Cluster:
+        launch_s = cluster.host.launch_time_s
+        host = replace(cluster.host, launch_time_s=None if launch_s is None else launch_s / factor)
+        return replace(cluster, host=replace(host, speed=factor * host.speed))
+
+    return excess(_on(asked, improved), answer(asked))
+
+
+def _larger_memory(asked: Asked, factor: float) -> float:
+    """More memory: nothing takes longer, and what fits still does.
+
+    In a steady loop it lets more sequences share each step.
+    """
+
+    def improved(cluster: Cluster) -> Cluster:
+        return replace(cluster, device=replace(cluster.device, memory_bytes=factor * cluster.device.memory_bytes))
+
+    before, after = answer(asked), _on(asked, improved)
+    longer = 0.0 if getattr(asked.workload, "continuous", False) else excess(after, before)
+    return max(longer, float(bool(before.fits) and not after.fits))
+
+
+def _work(asked: Asked, **times: float) -> Profile:
+    work = asked.workload
+    return answer(replace(asked, workload=replace(work, **{key: n * getattr(work, key) for key, n in times.items()})))
+
+
+def _twice_the_batch(asked: Asked, _: float) -> float:
+    if isinstance(asked, Scenario):
+        return excess(answer(asked), _work(asked, global_batch=2))
+    few = asked.workload.batch < FEW_ROWS * asked.plan.pipeline_parallel
+    return 0.0 if few else excess(answer(asked), _work(asked, batch=2))
+
+
+def _twice_the_length(asked: Asked, _: float) -> float:
+    if isinstance(asked, Scenario):
+        return excess(answer(asked), _work(asked, sequence_length=2))
+    few = asked.workload.prompt_tokens < FEW_ROWS
+    return 0.0 if few else excess(answer(asked), _work(asked, prompt_tokens=2))
+
+
+def _twice_the_run(asked: Asked, _: float) -> float:
+    """Twice the tokens of a run take twice as long; twice the output of a batch takes no less.
+
+    In a steady loop of longer answers fewer prompts arrive.
+    """
+    if isinstance(asked, Scenario):
+        run = replace(asked, workload=replace(asked.workload, total_tokens=1e9))
+        return abs(float(_work(run, total_tokens=2).run_time_s) / float(answer(run).run_time_s) / 2.0 - 1.0)
+    return 0.0 if asked.workload.continuous else excess(answer(asked), _work(asked, output_tokens=2))
+
+
+def _written_out(asked: Asked, _: float) -> float:
+    """A question that is written out and read again has the same answer."""
+    read: Any = scenario_from_mapping if isinstance(asked, Scenario) else generation_from_mapping
+    again = answer(read(to_mapping(asked)))
+    pairs = zip(seconds(answer(asked)), seconds(again), strict=True)
+    return max(abs(new / old - 1.0) for old, new in pairs)
+
+
+def _twice_the_price(asked: Asked, _: float) -> float:
+    """Devices at twice the price cost twice as much for the same time."""
+
+    def priced(usd: float) -> Profile:
+        return _on(asked, lambda of: replace(of, device=replace(of.device, usd_per_hour=usd)))
+
+    one, two = priced(1.0), priced(2.0)
+    moved = max(abs(new / old - 1.0) for old, new in zip(seconds(one), seconds(two), strict=True))
+    return max(moved, abs(float(two.usd_per_hour) / float(one.usd_per_hour) / 2.0 - 1.0))
+
+
+CHECKS: Mapping[str, Callable[[Asked, float], float]] = {
+    "more FLOP/s": _faster("device.peak_flops", "device.vector_flops"),
+    "more memory bandwidth": _faster("device.memory_bandwidth"),
+    "more of L2": _faster("device.l2_bandwidth"),
+    "faster links": _faster("intra_node.bandwidth", "intra_node.latency_s"),
+    "a faster network": _faster("network.bandwidth_per_node", "network.latency_s"),
+    "a faster host": _faster_host,
+    "more memory": _larger_memory,
+    "twice the batch": _twice_the_batch,
+    "twice the length": _twice_the_length,
+    "twice the run": _twice_the_run,
+    "written out": _written_out,
+    "twice the price": _twice_the_price,
+}
+"""The share by which a law is broken, by what changes."""
+
+
+def broken(asked: Asked, factor: float = LITTLE) -> dict[str, float]:
+    """Return the laws that are broken, and by how much; rates and capacities are raised by a ``factor``."""
+    found = {name: check(asked, factor) for name, check in CHECKS.items()}
+    return {name: share for name, share in found.items() if share > TOLERANCE}
