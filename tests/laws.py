@@ -107,14 +107,16 @@ def _twice_the_length(asked: Asked, _: float) -> float:
 
 
 def _twice_the_run(asked: Asked, _: float) -> float:
-    """Twice the tokens of a run take twice as long; twice the output of a batch takes no less.
+    """Twice the tokens of a run take twice as long; a batch with twice the output takes no less.
 
     In a steady loop of longer answers fewer prompts arrive.
     """
     if isinstance(asked, Scenario):
         run = replace(asked, workload=replace(asked.workload, total_tokens=1e9))
         return abs(float(_work(run, total_tokens=2).run_time_s) / float(answer(run).run_time_s) / 2.0 - 1.0)
-    return 0.0 if asked.workload.continuous else excess(answer(asked), _work(asked, output_tokens=2))
+    if asked.workload.continuous:
+        return 0.0
+    return float(answer(asked).latency_s) / float(_work(asked, output_tokens=2).latency_s) - 1.0
 
 
 def _written_out(asked: Asked, _: float) -> float:
