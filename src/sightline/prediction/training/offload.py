@@ -104,7 +104,8 @@ def offload_time(
 ) -> OffloadTime:
     """Return the seconds of the host's update, and those of transfers that outlast the passes of a micro-batch.
 
-    While replicas exchange what outlasts the same passes, for ``replicas_s`` of the step, transfers go on. A device is in charge of ``parameters`` (trained ones) and stores ``weight_bytes``, both after ZeRO; it keeps
+    While replicas exchange what outlasts the same passes, for ``replicas_s`` of the step, transfers go on. A device is
+    in charge of ``parameters`` (trained ones) and stores ``weight_bytes``, both after ZeRO; it keeps
     ``activation_bytes`` per micro-batch.
     """
     if not plan.offload:
