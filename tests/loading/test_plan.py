@@ -95,7 +95,7 @@ def test_generation_refuses_keys_of_training(key: str, value: Any) -> None:
     with pytest.raises(InputError) as refused:
         generation(plan={key: value})
     (said,) = refused.value.problems
-    assert said.startswith(f"plan.{key} is ")
+    assert said.startswith(f"plan.{key} ")
     assert said.endswith("applies to training, not to generation")
 
 
@@ -110,7 +110,7 @@ def test_training_and_operators_refuse_keys_of_generation(key: str, value: Any) 
         with pytest.raises(InputError) as refused:
             read({key: value})
         (said,) = refused.value.problems
-        assert said.startswith(f"plan.{key} is ")
+        assert said.startswith(f"plan.{key} ")
         assert said.endswith(f"applies to generation, not to {task}")
         assert "{" not in said
 

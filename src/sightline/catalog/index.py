@@ -70,6 +70,7 @@ def entry(kind: str, name: str) -> Mapping[str, Any]:
             f"unknown {singular(kind)} '{name}'{nearest(name, tuple(known))}; list all with `sightline catalog {kind}`"
         )
     stated = _stated(known[name])
+    stated.pop("names", None)
     base = stated.pop("same_as", None)
     whole = stated if base is None else _over(entry(kind, base), stated)
     priced = kind == "devices" and "price" not in stated and name in _paths("prices")
@@ -133,6 +134,13 @@ def kind_of(written: str, others: tuple[str, ...] = ()) -> str:
     if found is not None:
         return found
     known = (*KINDS, *others)
+    if written.lower() in ("technology", "technologies"):
+        raise InputError("technologies are in several kinds: nodes, dies, memories, links, launches")
+    holding = [kind for kind in KINDS if name_of(kind, written) in names(kind)]
+    if holding:
+        raise InputError(
+            f"'{written}' is not a kind; use `sightline catalog {holding[0]} {name_of(holding[0], written)}`"
+        )
     raise InputError(f"unknown kind '{written}'{nearest(written, known)}; allowed: {', '.join(known)}")
 
 
@@ -222,7 +230,15 @@ _DATE = re.compile(r"\d{4}")
 def usual_name(kind: str, written: str, known: Sequence[str]) -> str:
     """Return the one entry among those ``known`` that a name stands for, or an empty string."""
     finder = _FINDERS.get(kind)
-    return finder(written.lower(), tuple(known)) if finder else ""
+    found = finder(written.lower(), tuple(known)) if finder else ""
+    return found or (_also_called().get("".join(_words(written.lower())), "") if kind == "devices" else "")
+
+
+@cache
+def _also_called() -> Mapping[str, str]:
+    """Devices by what drivers and libraries call them, which their entries state as ``names``."""
+    stated = {name: _stated(path).get("names", ()) for name, path in _paths("devices").items()}
+    return {"".join(_words(called.lower())): name for name, all_names in stated.items() for called in all_names}
 
 
 def alternatives(kind: str, written: str, name: str, known: Sequence[str]) -> tuple[str, ...]:

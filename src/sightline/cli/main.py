@@ -84,6 +84,19 @@ def _why(error: Exception) -> str:
     return f"failed: {why[:1].lower()}{why[1:]}{f': {error.filename!r}' if error.filename else ''}"
 
 
+_OTHER_OPTIONS = {
+    "--users": "--set 'workload.arrival={process: closed, concurrency: N}', or `sightline plan --objective users`",
+    **dict.fromkeys(("--gpus", "--gpu", "--nodes", "--device"), "--cluster '8x NAME'"),
+    **dict.fromkeys(("--qps", "--request-rate"), "--rate"),
+    **dict.fromkeys(("--batch-size", "--global-batch-size"), "--batch"),
+    **dict.fromkeys(("--seq-len", "--seq-length", "--sequence-length", "--max-model-len"), "--sequence"),
+    **dict.fromkeys(("--input-len", "--input-tokens", "--prompt-tokens"), "--prompt"),
+    **dict.fromkeys(("--output-len", "--output-tokens"), "--output"),
+    **dict.fromkeys(("--engine", "--backend"), "--framework"),
+}
+"""What options of other tools are here."""
+
+
 def _as_sentence(error: "typer.TyperException") -> str:
     """Return a usage error in the manner of our own: lower case, the nearest spelling after a dash."""
     from sightline.errors import nearest, sentence
@@ -94,6 +107,8 @@ def _as_sentence(error: "typer.TyperException") -> str:
         what = parameter.help.partition(". ")[0].rstrip(".")
         begin = what[:1] if what[:2].isupper() and len(what.split()[0]) > 1 else what[:1].lower()
         return sentence(f"{name} is missing; needed: {begin}{what[1:]}")
+    if hint := _OTHER_OPTIONS.get(getattr(error, "option_name", None) or ""):
+        return sentence(f"no such option {error.option_name}; use {hint}")  # type: ignore[attr-defined]
     option, possibilities = getattr(error, "option_name", None), getattr(error, "possibilities", None)
     if option and possibilities:
         return sentence(f"no such option {option}{nearest(option, possibilities)}")

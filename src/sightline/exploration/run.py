@@ -6,6 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, cast, get_args
 
+from sightline import catalog
 from sightline.errors import InputError, nearest
 from sightline.exploration import BUILT_IN
 from sightline.exploration.base import StudyRequest, Views
@@ -110,6 +111,8 @@ def is_name(source: str) -> bool:
 
 def _built_in(name: str) -> "Callable[[StudyRequest], StudyAnswer]":
     """The function that answers a built-in study."""
+    if kind := next((kind for kind in ("memories", "nodes", "links") if name in catalog.names(kind)), ""):
+        raise InputError(f"{name} is one of the {kind}; vary cluster.device.technology in a study file")
     if name not in BUILT_IN:
         raise InputError(
             f"study is {show(name)}; allowed: {', '.join(BUILT_IN)}, or a file such as study.yaml"

@@ -34,7 +34,18 @@ _OTHERS: Mapping[str, str] = {
     "vocab_size": "vocab vocabulary vocabulary_size",
     "per_node": "gpus_per_node",
     "devices": "gpus nodes",
+    "framework": "engine",
+    "cost": "cheapest price",
+    "finetune": "sft fine-tune finetuning",
+    "pretrain": "train training",
+    "serve": "serving",
+    "generate": "infer inference",
 }
+_ELSEWHERE: Mapping[str, str] = {
+    **dict.fromkeys(("users", "concurrency", "clients"), "workload.arrival: {process: closed, concurrency: N}"),
+    **dict.fromkeys(("qps", "request_rate"), "workload.arrival: {process: poisson, rate: N}"),
+}
+"""Where keys of a workload are stated that others have at its top."""
 _DTYPES: Mapping[str, str] = {
     "fp32": "float32 float",
     "fp16": "float16 half",
@@ -341,5 +352,7 @@ def not_among(key: str, value: object, allowed: Sequence[str], spellings: Sequen
 
 def _unknown(key: str, name: object, known: Keys) -> str:
     near = meant(name, list(known))
+    if key == "workload" and name in _ELSEWHERE:
+        near = f"; use {_ELSEWHERE[str(name)]}"
     listed = f"; known keys{' of ' if key else ''}{key}: " + ", ".join(known)
     return f"{dotted(key, name)} is not a known key{near or listed}"

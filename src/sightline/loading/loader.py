@@ -9,7 +9,7 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
-from sightline.errors import InputError, SightlineError, nearest
+from sightline.errors import InputError, SightlineError
 from sightline.loading.checks import Complaints, check_sweep, dotted, key_value, meant, swept, with_value
 from sightline.loading.foreign import read_known
 from sightline.loading.parts import MEASURED, SCENARIO
@@ -230,8 +230,6 @@ Overrides = Mapping[str, Any] | Sequence[str]
 """Values by dotted key, or ``key=value`` texts as ``--set`` takes them."""
 Sweeps = Mapping[str, Sequence[Any]] | Sequence[str]
 """Lists of values by dotted key, or ``key=1,2,3`` texts as ``--sweep`` takes them."""
-_MEANT = {"serving": "serve", **dict.fromkeys(("infer", "inference"), "generate"), "train": "pretrain"}
-"""Words for tasks that others use."""
 _NOT_ASKED = ("measured", "name", "sweep")
 """Keys of a scenario that ask for nothing by themselves."""
 
@@ -382,10 +380,10 @@ def _scenario(mapping: Mapping[str, Any], folder: Path) -> Asked:
         if several := undecided(mapping):
             raise InputError(several) from None
         complaints = Complaints()
-        meant = moved(mapping, complaints)
+        put_right = moved(mapping, complaints)
         if not complaints.problems:
             raise
-        complaints.note(read_scenario, meant, folder)
+        complaints.note(read_scenario, put_right, folder)
         raise InputError(complaints.problems) from None
 
 
@@ -416,9 +414,7 @@ def read_scenario(mapping: Mapping[str, Any], folder: Path) -> Asked:
             return scenario_from_mapping(mapping, folder)
         case other:
             # Nothing else can be said of a scenario whose task is unknown.
-            meant = _MEANT.get(other) if isinstance(other, str) else None
-            near = f" - did you mean '{meant}'?" if meant else nearest(other, TASKS)
-            raise InputError(f"workload.task is {show(other)}; allowed: {', '.join(TASKS)}{near}")
+            raise InputError(f"workload.task is {show(other)}; allowed: {', '.join(TASKS)}{meant(other, list(TASKS))}")
 
 
 def _expanded(

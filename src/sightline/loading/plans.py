@@ -203,6 +203,8 @@ OTHER_NAMES: Mapping[str, str] = {
     **dict.fromkeys(("trt-llm", "trtllm", "tensorrt_llm"), "tensorrt-llm"),
 }
 """What else frameworks and engines are called."""
+_ON_TRANSFORMERS = ("axolotl", "llama-factory", "llamafactory", "trl", "unsloth")
+"""Front ends of another framework."""
 TASKS = ("pretrain", "finetune", "generate", "serve", "operator")
 """Every task."""
 OTHER_TASKS = TASKS[2:]
@@ -319,6 +321,11 @@ def _framework(read: Callable[[str, str], F], checked: Checked, typical: str, co
     stated = checked.values
     name, version = stated.get("framework", typical), stated.get("framework_version", "")
     name = OTHER_NAMES.get(name.lower(), name)
+    if name.lower() in _ON_TRANSFORMERS:
+        complaints.add(
+            f"plan.framework is {show(name)}, which trains with transformers; use plan.framework transformers"
+        )
+        return None
     return complaints.note(read, name, version)
 
 
@@ -347,8 +354,8 @@ def _note_useless(plan: Mapping[str, Any], useless: Container[str], why: str, co
     """
     for key in filter(useless.__contains__, plan):
         if not _asks_for_nothing(key, plan[key]):
-            stated = "" if isinstance(plan[key], Mapping) else f" {show(plan[key])}; it"
-            complaints.add(f"plan.{key} is{stated} applies to {why}")
+            stated = "" if isinstance(plan[key], Mapping) else f"is {show(plan[key])}; it "
+            complaints.add(f"plan.{key} {stated}applies to {why}")
 
 
 def _asks_for_nothing(key: str, value: object) -> bool:

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from sightline.errors import InputError, nearest
+from sightline.errors import InputError
+from sightline.loading.checks import meant
 from sightline.profile import Profile
 from sightline.profile.metrics import metric_of
 from sightline.scenario import Generate
@@ -61,7 +62,9 @@ def figure_key(name: str) -> str:
     key = OBJECTIVES.get(name, name)
     if key not in FIGURES:
         allowed = (*OBJECTIVES, *FIGURES)
-        raise InputError(f"objective is '{name}'; allowed for generation: {', '.join(allowed)}{nearest(name, allowed)}")
+        raise InputError(
+            f"objective is '{name}'; allowed for generation: {', '.join(allowed)}{meant(name, list(allowed))}"
+        )
     return key
 
 

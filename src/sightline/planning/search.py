@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sightline.errors import InputError
 from sightline.loading import to_mapping
+from sightline.loading.clusters import read_cluster
 from sightline.loading.foreign import read_known
 from sightline.loading.loader import Overrides, read_overrides
 from sightline.planning.plan_answer import PlanAnswer
@@ -84,7 +85,14 @@ def plan(
     """
     start = perf_counter()
     read = source if isinstance(source, Scenario | GenerationScenario) else read_known(source)
-    devices = counted(devices, read, overrides)
+    try:
+        devices = counted(devices, read, overrides)
+        for name in devices:
+            read_cluster(name)
+    except InputError as error:
+        if not devices:
+            raise
+        raise InputError([f"devices: {problem.removeprefix('cluster.')}" for problem in error.problems]) from None
     spaces, given = priced(spaces_of(read, free, devices, overrides), prices)
     kind = _kind_of(spaces)
     spaces = launched(spaces) if launchable else [replace(space, launchable=False) for space in spaces]

@@ -138,6 +138,10 @@ def merged(part: Part, values: Values, base: Values, key: str, complaints: Compl
 
 
 def _checked(part: Part, mapping: object, key: str, complaints: Complaints) -> Values:
+    memory = mapping.get("memory") if isinstance(mapping, Mapping) and part is DEVICE else None
+    if isinstance(memory, str) and memory in catalog.names("memories"):
+        complaints.add(f"{key}.memory is a size; set {key}.technology to {{node: 4nm, memory: {memory}}}")
+        return {}
     values = check(part.keys, mapping, key, complaints, partial=True).values
     if "peak_flops" in values:
         values["peak_flops"] = _peaks(values["peak_flops"], dotted(key, "peak_flops"), complaints)

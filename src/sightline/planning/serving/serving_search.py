@@ -6,8 +6,9 @@ from math import ceil, inf
 from statistics import median
 from typing import Any, NamedTuple
 
-from sightline.errors import InputError, nearest
+from sightline.errors import InputError
 from sightline.launching.engines.rules import refusals
+from sightline.loading.checks import meant
 from sightline.planning.generation_objectives import ascending, missed_by
 from sightline.planning.ranking import Ranked, ranked
 from sightline.planning.serving.layouts import CHANGED, Finalist, ServingSpace, Sweep, sweep
@@ -56,7 +57,7 @@ def objective_of(name: str) -> str:
         return "goodput"
     if name not in OBJECTIVES:
         allowed = ", ".join(OBJECTIVES)
-        raise InputError(f"objective is '{name}'; allowed for serving: {allowed}{nearest(name, tuple(OBJECTIVES))}")
+        raise InputError(f"objective is '{name}'; allowed for serving: {allowed}{meant(name, list(OBJECTIVES))}")
     return name
 
 

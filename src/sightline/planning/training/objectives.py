@@ -11,7 +11,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.errors import InputError, nearest
+from sightline.errors import InputError
+from sightline.loading.checks import meant
 from sightline.planning.plan_limits import read_amount, read_limits
 from sightline.planning.training.candidates import Axes
 from sightline.planning.training.mesh import Block
@@ -289,6 +290,6 @@ def check_objective(objective: str) -> str:
         InputError: it is not.
     """
     if objective not in OBJECTIVES:
-        near = nearest(objective, list(OBJECTIVES))
+        near = meant(objective, list(OBJECTIVES))
         raise InputError(f"objective is {show(objective)}; allowed: {', '.join(OBJECTIVES)}{near}")
     return objective
