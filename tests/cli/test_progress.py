@@ -6,6 +6,7 @@ import pty
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 
 import pytest
 from waiting import PATIENCE_S
@@ -97,6 +98,25 @@ def test_a_second_ctrl_c_interrupts_at_once():
 def test_work_that_waits_for_processes_is_interrupted_by_the_first():
     with pytest.raises(KeyboardInterrupt), bars.progress_bar(stops=False):
         signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.parametrize("stops", [True, False])
+def test_work_that_stores_what_has_ended_prints_lines_and_says_so_when_it_is_stopped(capsys, stops):
+    with suppress(KeyboardInterrupt), bars.progress_bar(stops=stops, stored="a/place") as progress:
+        progress.begin(3, "measuring")
+        progress.advance()
+        signal.raise_signal(signal.SIGINT)
+    err = capsys.readouterr().err
+    assert "measuring: 0 of 3" in err
+    assert "1 of 3" in err
+    assert "a/place" in err
+
+
+def test_work_that_ends_says_nothing_of_where_it_is_stored(capsys):
+    with bars.progress_bar(stored="a/place") as progress:
+        progress.begin(1, "measuring")
+        progress.advance()
+    assert "a/place" not in capsys.readouterr().err
 
 
 def read_all(leader):

@@ -262,7 +262,9 @@ def reproduce(
     written.check()
     ids = [word.strip() for words in chosen or () for word in words.split(",")]
     _check_forms(source, ids, written, measure=measure)
-    with progress_bar(tables=True) as progress:
+    from sightline.runs import open_store
+
+    with progress_bar(tables=True, stored=open_store(store).place if measure else "") as progress:
         from sightline.reproduction.reproduce import reproduce as answered
 
         answer = answered(source, only=ids, measure=measure, small=small, store=store, progress=progress)

@@ -5,36 +5,49 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from time import monotonic
 from typing import TYPE_CHECKING, NoReturn
 
 from sightline.cli.main import INTERRUPTED
-from sightline.progress import Progress, State, stopped_by_interrupt
+from sightline.cli.output import print_remark
+from sightline.progress import Cancelled, Progress, State, stopped_by_interrupt
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
     from rich.progress import TaskID
 
+LINES_EVERY_S = 10.0
+"""Between two lines about one stage, where there is no terminal."""
 APPEARS_AFTER_S = 1.0
 """Work that is done sooner needs no bar."""
 _STOPPING = b"\nsightline: stopping; Ctrl-C again stops at once\n"
 
 
 @contextmanager
-def progress_bar(*, stops: bool = True, tables: bool = False) -> Iterator[Progress]:
+def progress_bar(*, stops: bool = True, tables: bool = False, stored: str = "") -> Iterator[Progress]:
     """Give the progress of work that is shown on a terminal.
 
     Args:
         stops: Ctrl-C asks the work to stop, so that it can return what it found; a second one interrupts it. Without
             this, the first one interrupts it, as for work that waits for other processes.
         tables: The work that stops has tables, as `stopped_by_interrupt` has to know.
+        stored: Where the work stores what has ended, which is said when it is interrupted. Such work lasts: where
+            nobody sees a bar, as in the log of a job, a line is printed now and then.
     """
     bar = _Bar()
-    progress = Progress(bar.show) if sys.stderr.isatty() else Progress()
+    progress = Progress(bar.show) if sys.stderr.isatty() else Progress(_Lines().show) if stored else Progress()
     try:
         with stopped_by_interrupt(progress, _say_so, tables=tables) if stops else nullcontext():
             yield progress
+    except (Cancelled, KeyboardInterrupt):
+        progress.cancel()
+        raise
     finally:
         bar.close()
+        if stored and progress.cancelled:
+            print_remark(
+                f"{_how_far(progress.state)}; runs that ended are stored in {stored}; the same command goes on"
+            )
 
 
 def end_if_stopped(progress: Progress) -> None:
@@ -46,16 +59,33 @@ def end_if_stopped(progress: Progress) -> None:
 def _end(state: State) -> NoReturn:
     import typer
 
-    from sightline.cli import output
-
-    of = "" if state.total is None else f" of {state.total:,}"
-    output.print_remark(f"interrupted: {state.what or 'work'} stopped after {state.done:,}{of}")
+    print_remark(f"interrupted: {_how_far(state)}")
     raise typer.Exit(INTERRUPTED)
+
+
+def _how_far(state: State) -> str:
+    of = "" if state.total is None else f" of {state.total:,}"
+    return f"{state.what or 'work'} stopped after {state.done:,}{of}"
 
 
 def _say_so() -> None:
     """Say that a second Ctrl-C kills, not through Python's streams: a signal may come in the middle of a write."""
     os.write(2, _STOPPING)
+
+
+class _Lines:
+    """A line for each stage, and then one now and then."""
+
+    def __init__(self) -> None:
+        self._shown: tuple[str, float] | None = None
+
+    def show(self, state: State) -> None:
+        """Print how far the work is, unless that was said a moment ago."""
+        now = monotonic()
+        if self._shown is None or self._shown[0] != state.what or now - self._shown[1] >= LINES_EVERY_S:
+            self._shown = state.what, now
+            of = "" if state.total is None else f" of {state.total:,}"
+            print_remark(f"{state.what}: {state.done:,}{of}")
 
 
 class _Bar:

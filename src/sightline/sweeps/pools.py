@@ -95,9 +95,7 @@ Job = Any
 """A call that was given to a worker."""
 
 _LEAST_OF_RAY = 2
-"""joblib takes a pool of one actor for no pool."""
-_RAY_ACTORS = {"max_restarts": -1, "max_task_retries": 1}
-"""A dead actor is started again, and what it was doing is done once more."""
+"""Fewer are no pool."""
 _DASK_IS_THERE = ("running", "connecting")
 _DASK_ANSWERS_WITHIN = "10s"
 _RAY_STORE_BYTES = 100_000_000
@@ -113,6 +111,10 @@ class Call:
     def __call__(self) -> list[Any]:
         """Call the function; the list holds its result."""
         return [function(*arguments, **named) for function, arguments, named in self.items]
+
+
+def _called(call: Call) -> list[Any]:
+    return call()
 
 
 class Pool(ABC):
@@ -157,7 +159,35 @@ class Pool(ABC):
 
 
 class _RayPool(Pool):
-    """Actors of Ray, through joblib. Ray starts dead ones again."""
+    """Tasks of Ray, which go to the nodes that there are: actors of a lost node would wait for another one."""
+
+    def __init__(self, task: Any, width: int) -> None:
+        super().__init__(width)
+        self._task, self._given = task, dict[Job, Any]()
+
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Job:
+        """Give a call to some worker."""
+        task = self._task.remote(Call(function, *arguments))
+        job = task.future()
+        self._given[job] = task
+        job.add_done_callback(self._tell)
+        return job
+
+    def result(self, job: Job) -> Any:
+        """Return what a call that has ended returned."""
+        del self._given[job]
+        return super().result(job)
+
+    def leave(self) -> None:
+        """End what still runs."""
+        import ray
+
+        for task in self._given.values():
+            ray.cancel(task, force=True)
+
+
+class _LocalPool(Pool):
+    """Processes of this machine, through joblib."""
 
     def __init__(self, backend: Any, width: int) -> None:
         super().__init__(width)
@@ -166,10 +196,6 @@ class _RayPool(Pool):
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Job:
         """Give a call to some worker."""
         return self._backend.submit(Call(function, *arguments), self._tell)
-
-
-class _LocalPool(_RayPool):
-    """Processes of this machine, through joblib."""
 
     def mend(self) -> bool:
         """Start all again: loky gives up all processes when one dies."""
@@ -239,7 +265,6 @@ def _ray(workers: Workers) -> Iterator[Pool]:
         os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")
     try:
         import ray
-        from ray.util.joblib import register_ray
     except ImportError as error:
         raise missing_extra(f"--workers {workers}", "ray") from error
     is_ours = not ray.is_initialized()
@@ -251,9 +276,12 @@ def _ray(workers: Workers) -> Iterator[Pool]:
             raise WorkError(
                 f"--workers is '{workers}': the cluster has {width} CPUs; at least {_LEAST_OF_RAY} are required"
             )
-        register_ray()
-        with _joblib_backend("ray", width, ray_remote_args=_RAY_ACTORS) as backend:
-            yield _RayPool(backend, width)
+        # A lost call is given again where its deaths are counted, so Ray itself does not.
+        pool = _RayPool(ray.remote(num_cpus=1, max_retries=0)(_called), width)
+        try:
+            yield pool
+        finally:
+            pool.leave()
     finally:
         if is_ours:
             ray.shutdown()
@@ -282,6 +310,7 @@ def _dask(workers: Workers) -> Iterator[Pool]:
     except ImportError as error:
         raise missing_extra(f"--workers {workers}", "dask") from error
     with ExitStack() as opened:
+        opened.enter_context(_without_logs(*_LOGS_OF_DASK))
         cluster = workers.address or opened.enter_context(_dask_cluster(workers))
         try:
             client = opened.enter_context(Client(cluster, timeout=_DASK_ANSWERS_WITHIN, set_as_default=False))
@@ -294,6 +323,24 @@ def _dask(workers: Workers) -> Iterator[Pool]:
         if workers.address is None:
             client.register_plugin(_undisturbed())
         yield _DaskPool(client, sum(client.nthreads().values()))
+
+
+_LOGS_OF_DASK = ("distributed", "distributed.client", "tornado", "tornado.application", "bokeh", "asyncio")
+"""What writes to stderr of workers that die and of a cluster that goes away, which we say in a sentence."""
+
+
+@contextmanager
+def _without_logs(*names: str) -> Iterator[None]:
+    """Have loggers, and those below them, write nothing."""
+    loggers = [logging.getLogger(name) for name in names]
+    before = [(logger.handlers, logger.propagate) for logger in loggers]
+    for logger in loggers:
+        logger.handlers, logger.propagate = [logging.NullHandler()], False
+    try:
+        yield
+    finally:
+        for logger, usual in zip(loggers, before, strict=True):
+            logger.handlers, logger.propagate = usual
 
 
 def _dask_cluster(workers: Workers) -> Any:
