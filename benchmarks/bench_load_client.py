@@ -82,8 +82,8 @@ def _keep_answers() -> list[Answer]:
     kept: list[Answer] = []
     send = Client.send
 
-    async def sends(self: Client, body: bytes) -> Answer:
-        kept.append(await send(self, body))
+    async def sends(self: Client, body: bytes, tokens: int) -> Answer:
+        kept.append(await send(self, body, tokens))
         return kept[-1]
 
     Client.send = sends  # type: ignore[method-assign]
