@@ -53,7 +53,7 @@ def test_a_search_of_a_range_is_one_of_all_its_sizes():
 
 
 def test_a_scenario_is_searched_on_other_devices_too():
-    scenario = sl.load(ASKED | {"plan": {"tensor_parallel": 8, "micro_batch": 1}})
+    scenario = sl.load(ASKED | {"plan": {"tensor_parallel": 8, "sequence_parallel": True, "micro_batch": 1}})
     names = ["h100-sxm-80gb", "16x a100-sxm-80gb"]
     given_names = plan(scenario, free=["data_parallel", "zero_stage"], devices=names)
     assert {one.profile.scenario.cluster.name for one in given_names.plans} == {"8x h100-sxm-80gb", "16x a100-sxm-80gb"}

@@ -170,6 +170,9 @@ def test_nothing_fits_is_an_answer_with_the_nearest_that_does(example, in_proces
     )
     assert code == 0
     assert out.startswith("No launchable plan fits")
+    assert "virtual_stages" not in out
+    assert "held fixed: framework, " in out
+    assert "--all" in out.partition("Try next")[2]
     _, _, near = out.partition("Nearest plans that fit")
     commands = [line for line in near.replace("\\\n", "").splitlines() if "sightline plan" in line]
     assert "--price rtx-4090=0.5" in commands[0]
