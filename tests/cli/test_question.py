@@ -68,3 +68,12 @@ def test_without_a_question_it_is_said_what_is_missing(in_process, command):
     code, out, err = in_process(command, *required)
     assert (code, out) == (2, "")
     assert err.startswith("sightline: FILE is missing; needed: ")
+
+
+@pytest.mark.parametrize("stated", [["--model", "llama-3.1-8b"], ["--cluster", "8x h100"], ["--sequence", "512"]])
+@pytest.mark.parametrize("command", ["predict", "plan", "explain", "sensitivity"])
+def test_half_a_question_names_the_other_half(in_process, command, stated):
+    code, out, err = in_process(command, *stated)
+    missing = {"model", "cluster"} - {stated[0].removeprefix("--")}
+    assert (code, out) == (2, "")
+    assert all(f"{key} is missing" in err for key in missing)

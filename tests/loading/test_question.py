@@ -34,6 +34,8 @@ def asked(overrides=(), task="", **options):
         ({"tokens": "2T"}, "pretrain"),
         ({"prompt": "1000"}, "generate"),
         ({"output": "10"}, "generate"),
+        ({"framework": "vllm"}, "generate"),
+        ({"framework": "deepspeed"}, "pretrain"),
         ({"rate": "4"}, "serve"),
         ({"slo": "ttft<=1s"}, "serve"),
         ({"prompt": "100", "output": "10", "rate": "4"}, "serve"),

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from sightline import catalog
 from sightline.errors import InputError
 from sightline.loading.checks import with_value
 from sightline.loading.foreign import read_known
@@ -103,10 +104,12 @@ def words_of(options: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def inferred(options: Mapping[str, str]) -> str:
-    """Return the task that options are of: serving with a rate or an SLO, generation with lengths, else training."""
+    """Return the task that options are of: serving with a rate or an SLO, generation with lengths or an engine."""
     if {"rate", "slo"} & options.keys():
         return "serve"
-    return "generate" if {"prompt", "output"} & options.keys() else "pretrain"
+    framework = options.get("framework")
+    is_engine = framework in catalog.names("engines") and framework not in catalog.names("frameworks")
+    return "generate" if {"prompt", "output"} & options.keys() or is_engine else "pretrain"
 
 
 def _has_rate(mapping: Any) -> bool:
@@ -163,7 +166,8 @@ def _usual_length(model: Any) -> int:
     from sightline.loading.models import resolve_model
 
     with suppress(InputError):
-        return min(USUAL_LENGTH, resolve_model(model, Path()).model.max_positions)
+        # A model that is missing is refused with the scenario.
+        return USUAL_LENGTH if model is None else min(USUAL_LENGTH, resolve_model(model, Path()).model.max_positions)
     return USUAL_LENGTH
 
 
