@@ -50,7 +50,7 @@ def test_nothing_is_replaced_unless_asked_for(in_process, written):
     code, out, err = in_process(*ASK, "--family", "mine", "--out", str(written[0]))
     assert (code, out) == (2, "")
     assert "matmul.yaml'" in err
-    assert "--overwrite" in err
+    assert "--force" in err
 
 
 @pytest.mark.parametrize(

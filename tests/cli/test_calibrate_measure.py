@@ -52,4 +52,4 @@ def test_the_loop_from_measuring_to_a_prediction(in_process, tmp_path, monkeypat
     assert (tmp_path / "catalog" / "devices" / "this-machine.yaml").is_file()
     code, _, err = in_process("calibrate", "--measure", "--quick", "--out", tmp_path / "catalog")
     assert code == 2
-    assert "--overwrite" in err
+    assert "--force" in err

@@ -43,7 +43,7 @@ def target_paths(out: Path, family: str, parts: Sequence[str], *, overwrite: boo
         paths = {part: out / "calibrations" / family / f"{part}.yaml" for part in parts}
     taken = [path for path in paths.values() if path.exists()]
     if taken and not overwrite:
-        raise InputError(f"'{taken[0]}' already exists; use --overwrite to replace it")
+        raise InputError(f"'{taken[0]}' already exists; use --force to overwrite it")
     return paths
 
 

@@ -238,7 +238,9 @@ def reproduce(
             "a CPU."
         ),
     ] = False,
-    small: Annotated[bool, described("Use smaller loads and coarser grids: one minute instead of several.")] = False,
+    small: Annotated[
+        bool, described("Use smaller loads and coarser grids: one minute instead of several.", "--quick")
+    ] = False,
     store: RunStore = None,
     *,
     written: _Forms,
@@ -253,8 +255,8 @@ def reproduce(
     Examples:
       sightline reproduce 2311.03687 --html study.html
       sightline reproduce 2311.03687 --only A1-A4,scaling
-      sightline reproduce 2407.14645 --small
-      sightline reproduce 2311.03687 --only A8 --measure --small
+      sightline reproduce 2407.14645 --quick
+      sightline reproduce 2311.03687 --only A8 --measure --quick
       sightline reproduce 2311.03687 --only scaling --chart scaling.svg
       sightline reproduce 2407.14645 --charts charts
       sightline reproduce talk --json

@@ -140,7 +140,7 @@ def roofline(
     devices: Annotated[
         str | None,
         described(
-            "Catalog devices to use instead of the scenario's device.", metavar="A,B", completes=completion.devices
+            "Catalog devices to use instead of the scenario's device.", metavar="NAME,...", completes=completion.devices
         ),
     ] = None,
     *,

@@ -15,6 +15,10 @@ FUNCTIONS: Final = {name: command.function for name, command in COMMANDS.items()
 """Of the commands that the command line has: a function or a group of commands."""
 
 
+FORMER: Final = {"--small": "--quick", "--overwrite": "--force"}
+"""Options by what some commands called them, which stays accepted."""
+
+
 class _AsTyped:
     """Takes the value of an option as it was typed.
 
@@ -53,6 +57,11 @@ class _Command(TyperCommand):
 
     def get_params(self, ctx: Any) -> list[Any]:
         return _prepared(super().get_params(ctx))
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        own = {name for parameter in self.params for name in parameter.opts}
+        known = {former: name for former, name in FORMER.items() if name in own and former not in own}
+        return super().parse_args(ctx, [known.get(word, word) for word in args])
 
 
 class _Group(TyperGroup):

@@ -45,12 +45,12 @@ class CalibrateOptions:
     shape: str = option(
         "", "Attention heads of InferSim tables whose file name omits them, such as 32-8-128.", metavar="SHAPE"
     )
-    model: str | None = option(None, "The model whose layers LLMServingSim tables refer to.", metavar="NAME")
+    model: str | None = option(None, "The model whose layers LLMServingSim tables refer to.", metavar="NAME|PATH")
     out: Path | None = option(
         None, "Write the constants to this catalog folder, or a single part to a .yaml file.", metavar="DIR|FILE"
     )
     family: str | None = option(None, "Name of the calibration. Default: the device name.", metavar="NAME")
-    overwrite: bool = option(False, "Replace existing files.")
+    overwrite: bool = option(False, "Overwrite files that exist.", "--force")
     chart: Chart = None
     as_json: AsJson = False
 

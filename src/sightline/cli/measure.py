@@ -57,7 +57,7 @@ class MeasureOptions:
     level: str | None = option(
         None,
         "Levels to measure in training: end-to-end, module, operator. Default: end-to-end,module.",
-        metavar="A,B,C",
+        metavar="LEVEL,...",
     )
     steps: int | None = option(None, "Timed training steps per run. Default: 100.", metavar="N")
     warmup: int | None = option(
@@ -89,7 +89,7 @@ class MeasureOptions:
     rendezvous: str | None = option(None, "Address of node 0.", metavar="HOST:PORT")
     dtype: str = option("fp32", "Data type of the suite: fp32, bf16 or fp16.", metavar="NAME")
     cluster: str | None = option(
-        None, "Cluster of the suite, such as '8x h100-sxm-80gb'. Default: this-machine.", metavar="NAME"
+        None, "Cluster of the suite, such as '8x h100-sxm-80gb'. Default: this-machine.", metavar="CLUSTER"
     )
     reports: Annotated[MeasureReports, only("as_json", "as_csv", "out", "charts", "html", "markdown")] = (
         MeasureReports()

@@ -6,7 +6,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
 from sightline.cli import output, reports
-from sightline.cli.options import Anchors, Question, RunStore, Settings, again, anchored_by, argument, first_of, option
+from sightline.cli.options import (
+    Anchors,
+    Question,
+    RunStore,
+    Settings,
+    Sweeps,
+    again,
+    anchored_by,
+    argument,
+    first_of,
+    option,
+)
 from sightline.cli.progress_bar import end_if_stopped, progress_bar
 from sightline.cli.reports import Report, ReportOptions
 from sightline.errors import InputError, prefixed
@@ -160,6 +171,7 @@ class PlanOptions:
     )
     anchor: Anchors = None
     settings: Settings = None
+    sweeps: Sweeps = None
     reports: ReportOptions = field(default_factory=ReportOptions)
     store: RunStore = None
 
@@ -176,7 +188,7 @@ class PlanOptions:
 
     def as_asked(self, command: str) -> str:
         """Return a command for the same scenario."""
-        same = again([self.file] if self.file else [], self.settings, question=self.question)
+        same = again([self.file] if self.file else [], self.settings, self.sweeps, self.question)
         return shlex.join(["sightline", command, *same, *(w for one in self.anchor or () for w in ("--anchor", one))])
 
     def again(self, *more: str) -> str:
@@ -255,6 +267,8 @@ def _source(options: PlanOptions) -> tuple[object, list[str]]:
     """What the scenario is read from, with its settings; standard input is read here, once."""
     file = options.file
     [source], settings = options.question.over(None if file is None else [file], options.settings)
+    pairs = (one.partition("=") for one in options.sweeps or ())
+    settings += [f"{key}={{any: [{values.strip('[]')}]}}" for key, _, values in pairs]
     if source != "-":
         return source, settings
     from sightline.loading.sources import read_source

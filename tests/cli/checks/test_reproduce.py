@@ -39,7 +39,7 @@ def test_json_has_the_documented_keys(in_process):
 
 
 def test_every_form_says_what_holds_together(in_process, tmp_path):
-    chosen = ("reproduce", "2311.03687", "--only", "A10,A11", "--small")
+    chosen = ("reproduce", "2311.03687", "--only", "A10,A11", "--quick")
     page = tmp_path / "study.html"
     _, text, _ = in_process(*chosen)
     _, mark, _ = in_process(*chosen, "--html", page, "--markdown", "-")
@@ -87,14 +87,14 @@ def test_what_takes_several_tables_is_refused_as_csv_before_it_is_worked_out(in_
 
 
 def test_terminal_and_csv_say_how_many_interpretations_hold(in_process):
-    (said,) = json.loads(in_process("reproduce", "2311.03687", "--only", "A2", "--small", "--json")[1])["findings"]
+    (said,) = json.loads(in_process("reproduce", "2311.03687", "--only", "A2", "--quick", "--json")[1])["findings"]
     several = len(said["interpretations"])
     holding = sum(one["reproduced"] for one in said["interpretations"])
     assert several > 1
-    text = in_process("reproduce", "2311.03687", "--only", "A2", "--small")[1]
+    text = in_process("reproduce", "2311.03687", "--only", "A2", "--quick")[1]
     assert "interpretations" in text
     assert f"{holding} of {several}" in text
-    (line,) = csv.DictReader(io.StringIO(in_process("reproduce", "2311.03687", "--only", "A2", "--small", "--csv")[1]))
+    (line,) = csv.DictReader(io.StringIO(in_process("reproduce", "2311.03687", "--only", "A2", "--quick", "--csv")[1]))
     assert (line["interpretations"], line["interpretations_that_hold"]) == (str(several), str(holding))
 
 
