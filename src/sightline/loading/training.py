@@ -49,6 +49,9 @@ def scenario_from_mapping(
     settled = {"data_parallel": facts.get("data_parallel", 1), "split": facts.get("split")}
     if plan.values["virtual_stages"] > 1:
         settled["schedule"] = "interleaved"
+    elif plan.values["pipeline_parallel"] == 1:
+        # One stage has no order of micro-batches.
+        settled["schedule"] = "1f1b"
     return Scenario(
         name=parts.name,
         model=parts.model.model,

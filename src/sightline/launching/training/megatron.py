@@ -48,6 +48,8 @@ SHARDED: Final = {2: "optim_grads", 3: "optim_grads_params"}
 _FP8: Final = {"fp8": "hybrid", "mxfp8": "e4m3"}
 _LONGEST: Final = 9_999
 """Characters of a layout of stages with its repetitions written out."""
+_FLASH: Final = {"fused": "cudnn", "flash": "flash-2"}
+"""Kernels of fused attention by Megatron's words."""
 _FULL: Final = 4
 """Bytes of a gradient in fp32."""
 
@@ -346,7 +348,7 @@ KEYS: Final[Sequence[Row]] = (
         _backend,
         lambda o: "eager" if o.text("attention-backend") in ("unfused", "local") else "flash",
     ),
-    Option("", "attention_kernel", read=lambda o: "cudnn" if o.text("attention-backend") == "fused" else None),
+    Option("", "attention_kernel", read=lambda o: _FLASH.get(o.text("attention-backend"))),
     Option("", read=lambda o: o.has("use-flash-attn")),
     _flag("cross-entropy-loss-fusion", _fuses_loss, "fused_loss"),
     _with_another("cross-entropy-fusion-impl", lambda s: "native" if _fuses_loss(s) else None),
@@ -466,14 +468,13 @@ def _supplied(scenario: Scenario) -> list[str]:
         "--tokenizer-type and --tokenizer-model": True,
         "--lr and its schedule are examples": True,
         f"plan.attention_kernel is {kernel}: --attention-backend flash takes the release that is installed": (
-            kernel in ("flash-2", "flash-3") and scenario.plan.attention != "eager"
+            kernel == "flash-2" and scenario.plan.attention != "eager"
         ),
         "model.rope_theta is not stated: Megatron-LM takes 10000 unless you add --rotary-base": (
             scenario.model.positions == "rotary" and scenario.model.rope_theta is None
         ),
         f"workload.total_tokens is not stated: the command trains {STEPS} steps": work.total_tokens is None,
         "CHECKPOINT is the folder of the weights in Megatron-LM's format": work.task == "finetune",
-        "workload.lengths: pretrain_gpt.py packs every sample to --seq-length": work.lengths is not None,
     }
     told_too = [*_recomputed_whole(scenario), *on_every_node(scenario.cluster)]
     return [*(sentence for sentence, is_so in told.items() if is_so), *told_too]

@@ -144,6 +144,7 @@ def model_of(options: Options, vocabulary: int | None) -> dict[str, Any] | None:
         "rope_theta": options.number("rotary-base", 10000) if positions in ("rope", "rotary") else None,
         "norm_eps": options.decimal("norm-epsilon"),
         "dropout": options.decimal("hidden-dropout") if options.has("hidden-dropout") else 0.1,
+        "num_nextn_predict_layers": options.number("mtp-num-layers", least=0),
     }
     options.has("attention-dropout")
     return without_none({**plain, **_blocks_of(options, layers)})

@@ -11,19 +11,31 @@ from typing import Any, Final
 import numpy as np
 
 from sightline.frameworks import Framework
+from sightline.frameworks.choices import choices_of
 from sightline.launching.hugging_face import KNOWN, configuration
 from sightline.launching.registry import WRITERS
 from sightline.launching.training.megatron_model import model_problems
 from sightline.launching.training.torchtitan_model import UNPIPELINED, named
 from sightline.loading.plans import OFFERED
-from sightline.quantities import Count, Number
+from sightline.quantities import Count, Number, show
 from sightline.scenario import Adapter, Model, Scenario
+from sightline.scenario.lengths import Lengths
+from sightline.scenario.precision import LOW_PRECISION
 from sightline.scenario.rules import facts_of
 from sightline.scenario.rules.rulebook import Broken, Check, Checks, Mask, Rule, broken_rules, rules_of
 from sightline.scenario.techniques import Recomputation
 
 SCRIPTED: Final = ("deepspeed", "fsdp", "transformers")
 """Those that run the training script of a launch."""
+MEGATRON, TORCHTITAN = "megatron", "torchtitan"
+PACKED_KERNELS: Final = ("flash-2", "flash-3")
+"""Kernels that keep the samples of a row apart."""
+_KERNELS: Final = {
+    **dict.fromkeys(SCRIPTED, (*PACKED_KERNELS, "cudnn")),
+    MEGATRON: ("flash-2", "cudnn"),
+    TORCHTITAN: ("flash-2",),
+}
+"""Kernels of fused attention that a launch can ask for, by framework."""
 
 
 def offloads(offload: frozenset[str] | Mapping[str, Number], part: str) -> Mask:
@@ -31,6 +43,50 @@ def offloads(offload: frozenset[str] | Mapping[str, Number], part: str) -> Mask:
     if isinstance(offload, Mapping):
         return np.greater(offload.get(part, 0.0), 0)
     return part in offload
+
+
+def samples_of_lengths(framework: Framework, lengths: Lengths) -> Checks:
+    """Samples are padded or packed by the training script alone."""
+    yield Check(
+        framework.name not in (MEGATRON, TORCHTITAN),
+        "workload.lengths is {stated} with plan.framework {framework.name}, which fills every sample to "
+        "workload.sequence_length; allowed: no lengths, or plan.framework " + ", ".join(SCRIPTED),
+        {"stated": lengths.distribution},
+    )
+
+
+def kernels_of_packed_samples(framework: Framework, packing: bool, attention_kernel: str) -> Checks:
+    """Samples of a row do not see each other in kernels that transformers calls with their borders."""
+    yield Check(
+        not packing or framework.name not in SCRIPTED or attention_kernel != "cudnn",
+        "plan.attention_kernel is cudnn with workload.packing true; launched: " + ", ".join(PACKED_KERNELS),
+    )
+
+
+def written_kernels(framework: Framework, attention: str, attention_kernel: str) -> Checks:
+    """A launch says which kernel of attention runs."""
+    written = _KERNELS.get(framework.name)
+    yield Check(
+        written is None or attention == "eager" or attention_kernel in written,
+        "plan.attention_kernel is {attention_kernel}: no argument of {framework.name} chooses it; launched: {listed}",
+        {"listed": ", ".join(written or ())},
+    )
+
+
+def written_layers(
+    framework: Framework, model: Model, expert_capacity: float, prediction_layers: int, bf16_layers: Count, dtype: str
+) -> Checks:
+    """Megatron-LM alone drops tokens, predicts further ones and keeps layers out of low precision."""
+    is_without = framework.name not in (*SCRIPTED, TORCHTITAN)
+    for name, has_none in {
+        "expert_capacity": model.experts is None or expert_capacity == 0,
+        "prediction_layers": prediction_layers == 0,
+        "bf16_layers": np.equal(bf16_layers, 0) | (dtype not in LOW_PRECISION),
+    }.items():
+        yield Check(
+            is_without | has_none,
+            f"plan.{name} is {{{name}:g}}: the launch of {{framework.name}} has no argument for it; allowed: 0",
+        )
 
 
 def equal_nodes(framework: Framework, devices: Count, nodes: Count, group_devices: tuple[int, ...] | None) -> Checks:
@@ -49,7 +105,6 @@ def equal_nodes(framework: Framework, devices: Count, nodes: Count, group_device
     )
 
 
-MEGATRON = "megatron"
 GATHERED = ("fp8", "mxfp8")
 """Formats of which Megatron-LM can keep and gather weights in 8 bits alone."""
 
@@ -67,6 +122,20 @@ def megatron_adapters(framework: Framework, adapter: Adapter | None) -> Checks:
         framework.name != MEGATRON or adapter is None,
         "plan.adapter is {adapter.kind}: pretrain_gpt.py trains no adapters; NeMo does, for which no launch is written",
     )
+
+
+def megatron_choices(framework: Framework, model: Model, plan: Mapping[str, Any], dtype: str) -> Checks:
+    """Megatron-LM has no argument for what its library does by itself."""
+    if framework.name != MEGATRON:
+        return
+    own = choices_of(framework.plain or framework, dtype)
+    without_effect = {"expert_launches": model.experts is None, "fp8_transpose_cache": dtype not in LOW_PRECISION}
+    for name, is_idle in without_effect.items():
+        yield Check(
+            is_idle or plan.get(name) in (None, own.get(name)),
+            f"plan.{name} is {{value}}: pretrain_gpt.py has no argument for it; allowed: {{own}}",
+            {"value": show(plan.get(name)), "own": show(own.get(name))},
+        )
 
 
 def megatron_schedules(
@@ -99,6 +168,10 @@ def megatron_overlap(
     yield Check(
         (zero_stage == 0) | (not overlap.parameters) | overlap.gradients,
         "plan.overlap_parameter_gather is true: Megatron-LM overlaps it only with overlap_gradient_reduce true",
+    )
+    yield Check(
+        (tensor_parallel == 1) | (tensor_overlap != "none"),
+        "plan.tensor_overlap is none: Megatron-LM always overlaps collectives of the backward pass; allowed: backward",
     )
     yield Check(
         np.not_equal(sequence_parallel, 0) | (tensor_parallel == 1) | (tensor_overlap != "all"),
@@ -162,15 +235,22 @@ def megatron_optimizers(framework: Framework, optimizer: str, zero_stage: Count)
     )
 
 
-def megatron_precision(framework: Framework, dtype: str, fp8_recipe: str, bf16_layers: Count) -> Checks:
-    """Megatron-LM keeps layers in 16 bits with any recipe of fp8 but the delayed one."""
+def megatron_precision(
+    framework: Framework, dtype: str, fp8_recipe: str, bf16_layers: Count, zero_stage: Count
+) -> Checks:
+    """Megatron-LM keeps layers in 16 bits with recipes other than delayed, and weights in 8 bits where it shards."""
+    yield Check(
+        (framework.name != MEGATRON)
+        | (dtype not in GATHERED)
+        | (not framework.low_precision.weight_bytes)
+        | (zero_stage > 0),
+        "plan.fp8_parameter_gather is true with plan.zero_stage 0: --fp8-param-gather needs the distributed optimizer; "
+        "allowed: plan.zero_stage 1 or more, or plan.fp8_parameter_gather false",
+    )
     yield Check(
         (bf16_layers == 0) | (framework.name != MEGATRON) | ((dtype, fp8_recipe) != ("fp8", "delayed")),
         "plan.bf16_layers is above 0 with plan.fp8_recipe delayed: allowed: 0, or another recipe",
     )
-
-
-TORCHTITAN = "torchtitan"
 
 
 def torchtitan_model(framework: Framework, model: Model) -> Checks:
@@ -420,6 +500,11 @@ def scaled_losses(framework: Framework, plan: Mapping[str, Any], dtype: str) -> 
         dtype != "fp16" or plan.get("state_dtype") != "bf16",
         "plan.state_dtype is bf16 with plan.dtype fp16: PyTorch unscales only gradients of fp32 weights; allowed: "
         "plan.state_dtype fp32 or plan.dtype bf16",
+    )
+    yield Check(
+        dtype not in ("fp32", "tf32") or plan.get("state_dtype") != "bf16",
+        "plan.state_dtype is bf16 with plan.dtype {dtype}: PyTorch computes in the dtype of its weights; allowed: "
+        "plan.dtype bf16",
     )
 
 

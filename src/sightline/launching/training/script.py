@@ -27,8 +27,8 @@ WRITTEN: Final = frozenset(
 )
 """Fields of a plan that the script takes from its settings."""
 DTYPES: Final = {"fp32": "float32", "tf32": "float32", "bf16": "bfloat16", "fp16": "float16", "fp8": "bfloat16"}
-KERNELS: Final = {"flash-2": "flash_attention_2", "flash-3": "flash_attention_3"}
-"""Attention implementations of transformers by kernel."""
+KERNELS: Final = {"flash-2": "flash_attention_2", "flash-3": "flash_attention_3", "cudnn": "cudnn"}
+"""Attention implementations of transformers by kernel; PyTorch's own calls cuDNN."""
 WHOLE_MODULES: Final = {
     "embedding": ("embed_tokens", "wte", "embed_in", "word_embeddings"),
     "head": ("lm_head", "embed_out"),
@@ -87,8 +87,10 @@ def settings_of(scenario: Scenario, trainer: str, ranks: int) -> dict[str, Any]:
         "accumulation": work.global_batch // (whole(plan.sequences) * ranks),
         "steps": steps,
         "total_tokens": None if tokens is None else whole(tokens),
+        "lengths": None if work.lengths is None else work.lengths.to_dict(),
+        "packing": work.packing,
         "vocabulary": scenario.model.vocab_size,
-        "attention": "eager" if plan.attention == "eager" else KERNELS.get(plan.attention_kernel or "", "sdpa"),
+        "attention": _attention(scenario),
         "weights_dtype": DTYPES[stored_dtype(plan)],
         "compute_dtype": DTYPES[plan.dtype],
         "gradient_reduce_dtype": None if reduced is None else DTYPES[reduced],
@@ -96,10 +98,18 @@ def settings_of(scenario: Scenario, trainer: str, ranks: int) -> dict[str, Any]:
         "optimizer": plan.optimizer,
         "quantization": _quantization(plan),
         "adapter": None if plan.adapter is None else _adapter(plan.adapter, scenario.model),
+        "trained_dtype": DTYPES[_trained_dtype(plan)],
         "recompute": plan.recompute == "full" and not _recomputes_by_itself(plan, trainer),
         "offload_activations": "activations" in plan.offload,
         "compile": plan.compile,
     }
+
+
+def _attention(scenario: Scenario) -> str:
+    """PyTorch's own kernel where none is named, but one that knows samples' borders where rows are packed."""
+    plan = scenario.plan
+    own = KERNELS["flash-2"] if scenario.workload.packing else "sdpa"
+    return "eager" if plan.attention == "eager" else KERNELS.get(plan.attention_kernel or "", own)
 
 
 def _recomputes_by_itself(plan: Plan, trainer: str) -> bool:
@@ -107,11 +117,16 @@ def _recomputes_by_itself(plan: Plan, trainer: str) -> bool:
     return trainer == "transformers" or (trainer == "accelerate" and bool(plan.zero_stage > 0))
 
 
+def _trained_dtype(plan: Plan) -> str:
+    """The dtype of trained weights: that of the states, which DeepSpeed keeps apart from the weights."""
+    return plan.high_precision_dtype if plan.framework.memory.states.weights < 4 else "fp32"
+
+
 def stored_dtype(plan: Plan) -> str:
     """Return the dtype in which weights are loaded: the compute dtype where they are frozen, or where states are."""
     if plan.adapter is not None or plan.quantization != "none" or plan.framework.name == "deepspeed":
         return plan.high_precision_dtype
-    return plan.high_precision_dtype if plan.framework.memory.states.weights < 4 else "fp32"
+    return _trained_dtype(plan)
 
 
 def _quantization(plan: Plan) -> dict[str, Any] | None:
@@ -141,17 +156,13 @@ def _adapter(adapter: Adapter, model: Model) -> dict[str, Any]:
 
 def supplied(scenario: Scenario, learning_rate: str = "LEARNING_RATE in train.py") -> list[str]:
     """Return what the user supplies, and what the script leaves out, in sentences; and where the learning rate is."""
-    plan, work = scenario.plan, scenario.workload
-    kernel = plan.attention_kernel
+    work = scenario.workload
+    samples = " and one of samples' lengths with --lengths" if work.lengths is not None else ""
     told = {
-        "train.py draws random tokens: name an array of token ids with --data": True,
+        f"train.py draws random tokens: name an array of token ids with --data{samples}": True,
         "WEIGHTS in the environment is the folder or Hugging Face name of the checkpoint": work.task == "finetune",
         f"workload.total_tokens is not stated: train.py trains {STEPS} steps": work.total_tokens is None,
         f"the learning rate is an example: {learning_rate}": True,
-        f"plan.attention_kernel is {kernel}: PyTorch chooses the kernel of its own attention": (
-            kernel is not None and kernel not in KERNELS
-        ),
-        "workload.lengths: train.py fills every sample to workload.sequence_length": work.lengths is not None,
     }
     return [sentence for sentence, is_so in told.items() if is_so]
 
@@ -227,15 +238,15 @@ def _parts(stated: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         "compile": stated.get("compile"),
         "state_dtype": "bf16" if _trains_in_bf16(stated) else None,
     }
-    workload = {key: stated.get(key) for key in ("task", "sequence_length", "global_batch", "total_tokens")}
+    keys = ("task", "sequence_length", "global_batch", "total_tokens", "lengths")
+    workload = {key: stated.get(key) for key in keys} | {"packing": stated.get("packing") or None}
     return {"workload": without_none(workload), "plan": without_none(plan)}
 
 
 def _trains_in_bf16(stated: Mapping[str, Any]) -> bool:
     """Whether the trained weights themselves are stored in 16 bits, which DeepSpeed does not leave to the script."""
-    if stated.get("adapter") or stated.get("quantization") or stated.get("trainer") == "deepspeed":
-        return False
-    return (stated.get("weights_dtype"), stated.get("compute_dtype")) == ("bfloat16", "bfloat16")
+    key = "trained_dtype" if "trained_dtype" in stated else "weights_dtype"
+    return stated.get("trainer") != "deepspeed" and stated.get(key) == stated.get("compute_dtype") == "bfloat16"
 
 
 def _stated_adapter(stated: Mapping[str, Any] | None, form: str | None) -> Any:

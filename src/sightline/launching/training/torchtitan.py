@@ -390,7 +390,6 @@ def _supplied(scenario: Scenario) -> list[str]:
         "optimizer.lr is an example": True,
         f"workload.total_tokens is not stated: the command trains {STEPS} steps": work.total_tokens is None,
         "workload.task is finetune: name the weights by checkpoint.initial_load_path": work.task == "finetune",
-        "workload.lengths: torchtitan fills every sample to training.seq_len": work.lengths is not None,
     }
     return [*(sentence for sentence, is_so in told.items() if is_so), *on_every_node(scenario.cluster)]
 

@@ -1,7 +1,9 @@
 """Train a causal language model of transformers as training.json says, with DeepSpeed, accelerate or the Trainer.
 
 Written by Sightline, and yours to change. Without ``--weights`` the model is that of model/config.json with random
-weights, without ``--data`` its tokens are random: enough to measure a step. ``--data`` is an array of token ids (.npy).
+weights, without ``--data`` its tokens are random: enough to measure a step. ``--data`` is an array of token ids (.npy),
+``--lengths`` one of the lengths of its samples where they differ. Samples are padded to the longest of their batch, or
+packed into rows.
 """
 
 import argparse
@@ -19,30 +21,96 @@ from torch.utils.data import DataLoader, Dataset
 Settings = dict[str, Any]
 LEARNING_RATE = 1e-4
 LARGEST_GRADIENT = 1.0
-RANDOM_SAMPLES = 2**20
+IGNORED = -100
+RANDOM_ROWS = 2**20
+RANDOM_SAMPLES = 4096
+OPEN_ROWS = 64
 
 
 class Tokens(Dataset[dict[str, torch.Tensor]]):
-    """Samples of equal length, cut from an array of tokens or drawn at random."""
+    """Rows of samples, whose tokens are cut from an array or drawn at random."""
 
-    def __init__(self, settings: Settings, vocabulary: int, data: str | None) -> None:
-        """Open the array, if there is one."""
-        self.length, self.vocabulary = settings["sequence_length"], vocabulary
+    def __init__(self, settings: Settings, data: str | None, lengths: str | None) -> None:
+        """Open the arrays, if there are any, and spread samples over rows."""
+        self.length, self.vocabulary = settings["sequence_length"], settings["vocabulary"]
         self.tokens = None if data is None else np.load(data, mmap_mode="r")
+        whole = np.full(1 if self.tokens is None else len(self.tokens) // self.length, self.length)
+        there = lengths_of(settings["lengths"], data, lengths) if settings["lengths"] else whole
+        self.samples, self.starts = np.clip(there, 1, self.length), np.cumsum(there) - there
+        self.packs = settings["packing"]
+        self.rows = packed(self.samples, self.length) if self.packs else [[n] for n in range(len(self.samples))]
 
     def __len__(self) -> int:
-        """Return how many samples there are."""
-        return RANDOM_SAMPLES if self.tokens is None else len(self.tokens) // self.length
+        """Return how many rows there are."""
+        return RANDOM_ROWS if self.tokens is None else len(self.rows)
 
     def __getitem__(self, index: int) -> dict[str, torch.Tensor]:
-        """Return a sample and its labels, which the model shifts."""
+        """Return a row and its labels, which the model shifts; packed samples begin again at position 0."""
+        drawn = torch.Generator().manual_seed(index)
+        samples = self.rows[index % len(self.rows)]
+        ids = torch.cat([self.sample(n, drawn) for n in samples])
+        if not self.packs:
+            return {"input_ids": ids, "labels": ids}
+        # What is left of the row is one more sample, of which nothing is learned.
+        rest = self.length - len(ids)
+        ends = [int(self.samples[n]) for n in samples] + [rest] * (rest > 0)
+        positions = torch.cat([torch.arange(end) for end in ends])
+        labels = torch.nn.functional.pad(ids, (0, rest), value=IGNORED).masked_fill(positions == 0, IGNORED)
+        return {"input_ids": torch.nn.functional.pad(ids, (0, rest)), "labels": labels, "position_ids": positions}
+
+    def sample(self, number: int, drawn: torch.Generator) -> torch.Tensor:
+        """Return the tokens of a sample."""
+        count = int(self.samples[number])
         if self.tokens is None:
-            drawn = torch.Generator().manual_seed(index)
-            ids = torch.randint(0, self.vocabulary, (self.length,), generator=drawn)
-        else:
-            part = self.tokens[index * self.length : (index + 1) * self.length]
-            ids = torch.from_numpy(part.astype(np.int64))
-        return {"input_ids": ids, "labels": ids}
+            return torch.randint(0, self.vocabulary, (count,), generator=drawn)
+        start = int(self.starts[number])
+        return torch.from_numpy(self.tokens[start : start + count].astype(np.int64))
+
+
+def lengths_of(stated: Settings, data: str | None, lengths: str | None) -> Any:
+    """Return the lengths of samples: those of an array, or random ones of a distribution."""
+    if data is not None and lengths is None:
+        raise SystemExit("--data holds samples of several lengths: name the array of them with --lengths")
+    drawn = drawn_lengths(stated) if lengths is None else np.load(lengths)
+    return drawn.astype(np.int64)
+
+
+def drawn_lengths(stated: Settings) -> Any:
+    """Return random lengths of samples of a distribution."""
+    random, kind = np.random.default_rng(0), stated["distribution"]
+    drawn: Any
+    if kind == "empirical":
+        drawn = random.choice(stated["values"], RANDOM_SAMPLES)
+    elif kind == "uniform":
+        drawn = random.uniform(stated["low"], stated["high"], RANDOM_SAMPLES)
+    elif kind == "normal":
+        drawn = random.normal(stated["mean"], stated["deviation"], RANDOM_SAMPLES)
+    else:
+        variance = np.log(1.0 + (stated["deviation"] / stated["mean"]) ** 2)
+        drawn = random.lognormal(np.log(stated["mean"]) - variance / 2.0, np.sqrt(variance), RANDOM_SAMPLES)
+    return np.clip(np.round(drawn), stated.get("low", 1.0), stated.get("high", np.inf))
+
+
+def packed(lengths: Any, longest: int) -> list[list[int]]:
+    """Return rows of whole samples, by number: each sample goes into the first open row that has room for it."""
+    rows: list[list[int]] = []
+    left: dict[int, int] = {}
+    for number, length in enumerate(lengths.tolist()):
+        row = next((row for row, room in left.items() if length <= room), len(rows))
+        if row == len(rows):
+            rows.append([])
+        rows[row].append(number)
+        left[row] = left.get(row, longest) - length
+        if len(left) > OPEN_ROWS:
+            del left[min(left)]
+    return rows
+
+
+def padded(rows: list[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
+    """Return a batch of rows that are filled up to its longest, behind which causal attention never looks."""
+    pad = torch.nn.utils.rnn.pad_sequence
+    values = {"labels": IGNORED}
+    return {key: pad([row[key] for row in rows], batch_first=True, padding_value=values.get(key, 0)) for key in rows[0]}
 
 
 def build_model(settings: Settings, weights: str | None) -> Any:
@@ -51,6 +119,10 @@ def build_model(settings: Settings, weights: str | None) -> Any:
 
     dtype = getattr(torch, settings["weights_dtype"])
     options: dict[str, Any] = {"dtype": dtype, "attn_implementation": settings["attention"]}
+    if settings["attention"] == "cudnn":
+        options["attn_implementation"] = "sdpa"
+        torch.backends.cuda.enable_flash_sdp(enabled=False)
+        torch.backends.cuda.enable_mem_efficient_sdp(enabled=False)
     made: Any = transformers.AutoModelForCausalLM
     if weights is None:
         if settings["quantization"]:
@@ -65,7 +137,7 @@ def build_model(settings: Settings, weights: str | None) -> Any:
     model.config.use_cache = False
     if settings["recompute"]:
         model.gradient_checkpointing_enable({"use_reentrant": False})
-    return with_adapters(model, settings["adapter"]) if settings["adapter"] else model
+    return with_adapters(model, settings) if settings["adapter"] else model
 
 
 def _quantized(stated: Settings) -> Settings:
@@ -73,9 +145,10 @@ def _quantized(stated: Settings) -> Settings:
     return {key: getattr(torch, value) if key.endswith("dtype") else value for key, value in stated.items()}
 
 
-def with_adapters(model: Any, stated: Settings) -> Any:
+def with_adapters(model: Any, settings: Settings) -> Any:
     """Return the model with low-rank adapters on those of the named layers that it has."""
     peft: Any = import_module("peft")
+    stated, in_fp32 = settings["adapter"], settings["trained_dtype"] == "float32"
     there = {name.rpartition(".")[2] for name, _ in model.named_modules()}
     named: Settings = {
         key: [n for n in stated[key] if n in there] for key in ("target_modules", "modules_to_save") if stated[key]
@@ -83,7 +156,8 @@ def with_adapters(model: Any, stated: Settings) -> Any:
     if stated["target_modules"] == "all-linear":
         named["target_modules"] = "all-linear"
     model.enable_input_require_grads()
-    return peft.get_peft_model(model, peft.LoraConfig(**{**stated, **named, "task_type": "CAUSAL_LM"}))
+    adapters = peft.LoraConfig(**{**stated, **named, "task_type": "CAUSAL_LM"})
+    return peft.get_peft_model(model, adapters, autocast_adapter_dtype=in_fp32)
 
 
 def build_optimizer(name: str, model: Any) -> Any:
@@ -114,7 +188,7 @@ def with_deepspeed(settings: Settings, model_of: Any, data: Dataset[Any], steps:
     own = {} if "optimizer" in config else {"optimizer": build_optimizer(settings["optimizer"], model)}
     trained = [p for p in model.parameters() if p.requires_grad]
     engine, _, loader, _ = deepspeed.initialize(
-        model=model, model_parameters=trained, training_data=data, config=config, **own
+        model=model, model_parameters=trained, training_data=data, collate_fn=padded, config=config, **own
     )
     if settings["compile"]:
         engine.compile()
@@ -139,7 +213,7 @@ def with_accelerate(settings: Settings, model_of: Any, data: Dataset[Any], steps
         gradient_accumulation_steps=settings["accumulation"], fsdp_plugin=sharding_of(settings)
     )
     model = model_of()
-    loader = DataLoader(data, batch_size=settings["micro_batch"])
+    loader = DataLoader(data, batch_size=settings["micro_batch"], collate_fn=padded)
     # Together, so that the optimizer gets the shards in place of the weights that it was made with.
     model, optimizer, loader = accelerator.prepare(model, build_optimizer(settings["optimizer"], model), loader)
     batches = iter(loader)
@@ -182,7 +256,7 @@ def with_trainer(settings: Settings, model_of: Any, data: Dataset[Any], steps: i
     (arguments,) = parser.parse_json_file("training_arguments.json")
     arguments.max_steps = steps
     with held_on_host(settings):
-        transformers.Trainer(model=model_of(), args=arguments, train_dataset=data).train()
+        transformers.Trainer(model=model_of(), args=arguments, train_dataset=data, data_collator=padded).train()
 
 
 def held_on_host(settings: Settings) -> Any:
@@ -208,6 +282,7 @@ def main() -> None:
     parser.add_argument("--settings", default="training.json")
     parser.add_argument("--weights", help="folder or Hugging Face name of a checkpoint; default: random weights")
     parser.add_argument("--data", help="array of token ids (.npy); default: random tokens")
+    parser.add_argument("--lengths", help="array of the lengths of its samples (.npy)")
     parser.add_argument("--steps", type=int)
     parser.add_argument("--deepspeed_config", help="as deepspeed's launcher passes it on")
     parser.add_argument("--local_rank", type=int, help="as deepspeed's launcher passes it on")
@@ -215,7 +290,7 @@ def main() -> None:
     settings = json.loads(Path(asked.settings).read_text())
     if settings["tf32"]:
         torch.set_float32_matmul_precision("high")
-    data = Tokens(settings, settings["vocabulary"], asked.data)
+    data = Tokens(settings, asked.data, asked.lengths)
     TRAINERS[settings["trainer"]](
         settings, lambda: build_model(settings, asked.weights), data, asked.steps or settings["steps"]
     )
