@@ -44,6 +44,8 @@ class Options:
         """
         self.model = ""
         """The catalog's name of the model that the command is about, where it is known."""
+        self.format = ""
+        """The format that its repository is called after, where it is."""
         self.plain: list[str] = []
         """Words that belong to no option, or stand behind the first one of an option."""
         self.problems: list[str] = []

@@ -10,8 +10,17 @@ from typing import Any, TypeAlias
 
 from sightline.catalog.yaml12 import parse
 from sightline.errors import InputError
-from sightline.launching.engines.requests import DTYPES, READ_DTYPES, Request, model_argument, quantization, requests_of
-from sightline.launching.engines.rules import refusals
+from sightline.launching.engines.requests import (
+    DTYPES,
+    READ_DTYPES,
+    Request,
+    checkpoint_of,
+    in_format,
+    model_argument,
+    quantization,
+    requests_of,
+)
+from sightline.launching.engines.rules import refusals, without_option
 from sightline.launching.engines.servers import LOCAL, Arguments, Command, Server, launch
 from sightline.launching.hugging_face import model_of
 from sightline.launching.launch import Launch, Reading, refuse
@@ -119,7 +128,7 @@ def formats(
 
     def read(options: Options) -> list[str] | None:
         kept = options.word(named(cache), read_caches) if cache else ""
-        return quantization(options.word(named(weights), read_weights), kept, options.model) or None
+        return quantization(options.word(named(weights), read_weights) or options.format, kept, options.model) or None
 
     rows: tuple[Row, ...] = (Option(weights, "quantization", lambda request: request.formats.weights or None, read),)
     return (*rows, Option(cache, write=lambda request: caches.get(request.formats.cache))) if cache else rows
@@ -223,7 +232,8 @@ class Dialect:
         """
         requests = requests_of(scenario, self.weights)
         refuse(refusals(scenario))
-        model, unknown = self.model(scenario)
+        repository, unknown = self.model(scenario)
+        model, called = in_format(repository, requests[0].formats) if self.says_formats else (repository, ())
         written_commands = {
             request.role: Command(
                 words=self.words(request, model),
@@ -240,7 +250,8 @@ class Dialect:
             router=self.router,
             router_package=self.router_package,
             files=files,
-            notes=[*unknown, *(requests[0].formats.notes if self.says_formats else ()), *self.notes(requests)],
+            notes=[*unknown, *called, *(requests[0].formats.notes if self.says_formats else ()), *self.notes(requests)]
+            + [sentence for sentence, _ in without_option(scenario)],
         )
 
 
@@ -339,10 +350,11 @@ def read_servers(found: Source, dialect: Dialect) -> Reading:
     """
     servers, unread = servers_of(found, dialect)
     written = _one_model(servers, dialect)
-    known = model_of(dialect.called(written))
+    repository, form = checkpoint_of(dialect.called(written))
+    known = model_of(repository)
     plans: dict[str, list[Mapping[str, Any]]] = {}
     for one in servers:
-        one.model = known
+        one.model, one.format = known, form if known else ""
         plans.setdefault(dialect.role(one), []).append(dialect.plan(one))
         one.refuse()
     plan, devices = _plan(plans)

@@ -12,7 +12,7 @@ from sightline.launching.engines.dialect import (
     reachable,
     without,
 )
-from sightline.launching.engines.requests import Request, budget_notes, unwritten_notes
+from sightline.launching.engines.requests import Request, budget_notes
 from sightline.launching.engines.servers import Arguments, Server
 from sightline.launching.options import Options
 from sightline.launching.table import Option
@@ -84,9 +84,6 @@ def _of_node(request: Request, server: Server, rank: int, address: str) -> Argum
 
 def _notes(requests: Sequence[Request]) -> Iterator[str]:
     yield from budget_notes(requests[-1])
-    if requests[-1].plan.speculative is not None:
-        yield "plan.speculative: no option is written for it"
-    yield from unwritten_notes(requests[-1], "kv_block_tokens")
 
 
 DIALECT = Dialect(

@@ -3,33 +3,29 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from sightline.launching.engines.dialect import Dialect, Row, reachable, switch
-from sightline.launching.engines.requests import Request, model_argument, published_format, unwritten_notes
+from sightline.launching.engines.dialect import Dialect, Row, drafts, reachable, switch
+from sightline.launching.engines.requests import Request, model_argument, published_format
+from sightline.launching.engines.rules import GGUF, gguf_weights
 from sightline.launching.options import Options
 from sightline.launching.table import Option
 from sightline.scenario import GenerationScenario
-from sightline.scenario.precision import WEIGHT_FORMATS
 
 BATCH = 2048
 """Tokens of the program's logical batch where nothing else is said; a plan's budget is that of the physical one."""
 ALL_LAYERS = 999
 """More layers than any model has: all of them on devices, in releases too that know no word for it."""
-WEIGHTS: Mapping[str, str] = {"q4_0": "q4_0", "q4_k_m": "q4_k_m", "w8a16": "q8_0", "int8": "q8_0"}
-"""Formats of GGUF files."""
-READ_WEIGHTS: Mapping[str, str] = {"q4_0": "q4_0", "q4_k_m": "q4_k_m", "q8_0": "w8a16"}
+DRAFT = "${DRAFT:?}"
+"""The file of a draft model, which only the user knows."""
+READ_WEIGHTS: Mapping[str, str] = {"q4_0": "q4_0", "q4_k_m": "q4_k_m", "q8_0": "w8a16", "mxfp4": "mxfp4"}
 READ_CACHES: Mapping[str, str] = {"q8_0": "kv-int8", **dict.fromkeys(("f16", "bf16", "f32"), "")}
-_FORMAT = re.compile(r"[-._:](i?q\d\w*|bf16|f16|f32|fp16)$", re.IGNORECASE)
+_FORMAT = re.compile(r"[-._:](i?q\d\w*|mxfp4|bf16|f16|f32|fp16)$", re.IGNORECASE)
 _GGUF = re.compile(r"([-._]gguf)$", re.IGNORECASE)
-
-
-def _stated(scenario: GenerationScenario) -> str:
-    """The format of the weights that a plan states."""
-    return next((word for word in scenario.plan.quantization or () if word in WEIGHT_FORMATS), "")
 
 
 def _format(scenario: GenerationScenario) -> str:
     """The format of the GGUF file: unquantized weights are in 16 bits."""
-    return WEIGHTS.get(_stated(scenario) or scenario.model.weights, "bf16" if scenario.plan.dtype == "bf16" else "f16")
+    plain = "bf16" if scenario.plan.dtype == "bf16" else "f16"
+    return GGUF.get(gguf_weights(scenario.model, scenario.plan.quantization), plain)
 
 
 def _model(scenario: GenerationScenario) -> tuple[str, tuple[str]]:
@@ -85,6 +81,11 @@ def _batch(request: Request) -> int | None:
     return None if budget is None else max(int(budget), BATCH)
 
 
+def _draft(request: Request) -> str | None:
+    """The file of a draft model, where the model has no layer that predicts further tokens."""
+    return None if request.drafts is None or request.scenario.model.prediction_layers else DRAFT
+
+
 OPTIONS: Sequence[Row] = (
     Option("-m", write=lambda request: _model(request.scenario)[0]),
     Option("-ngl", write=lambda _: ALL_LAYERS),
@@ -105,6 +106,9 @@ OPTIONS: Sequence[Row] = (
     Option("-ctk", write=_cache),
     Option("-ctv", write=_cache),
     switch("--cache-prompt", "prefix_cache"),
+    Option("-md", write=_draft),
+    Option("--spec-type", write=lambda request: "draft-mtp" if request.drafts and _draft(request) is None else None),
+    drafts("--spec-draft-n-max", lambda r: r.drafts, lambda options: options.number("spec-draft-n-max")),
     Option("", "cuda_graphs", read=lambda options: False if options.flag("disable-graphs") else None),
 )
 
@@ -115,19 +119,8 @@ def _words(request: Request, _: str) -> tuple[str, ...]:
 
 
 def _notes(requests: Sequence[Request]) -> Iterator[str]:
-    scenario = requests[-1].scenario
-    stated, plan = _stated(scenario), scenario.plan
-    if stated and stated not in WEIGHTS:
-        yield f"plan.quantization {stated}: no format of GGUF; the file is in 16 bits"
-    if requests[-1].formats.cache == "kv-fp8":
-        yield "plan.quantization kv-fp8: llama.cpp keeps no cache in fp8"
-    if not stated and plan.quantization is None and scenario.model.weights in WEIGHT_FORMATS:
-        yield f"plan.quantization: the checkpoint is published in {scenario.model.weights}; the file is in 16 bits"
-    if plan.dtype not in ("fp16", _format(scenario)):
-        yield f"plan.dtype {plan.dtype}: llama.cpp computes in fp16 with such a file"
-    if plan.speculative is not None:
-        yield "plan.speculative: name a draft model in -md, with --draft-max"
-    yield from unwritten_notes(requests[-1], "memory_fraction", "kv_block_tokens", "chunked_prefill")
+    if _draft(requests[-1]) == DRAFT:
+        yield "plan.speculative: DRAFT in the environment is the GGUF file of a draft model"
 
 
 DIALECT = Dialect(
@@ -159,6 +152,8 @@ DIALECT = Dialect(
         "ngl": "gpu-layers",
         "n-gpu-layers": "gpu-layers",
         "fa": "flash-attn",
+        "md": "model-draft",
+        **dict.fromkeys(("draft-max", "draft"), "spec-draft-n-max"),
     },
     flags={"cont-batching", "mlock", "cache-prompt"},
     variables={"GGML_CUDA_DISABLE_GRAPHS": "disable-graphs"},

@@ -4,12 +4,13 @@ Of the memories behind the device's the first is host memory, from which alone e
 behind it is storage, in which engines write as much as it takes.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from sightline.errors import InputError
-from sightline.launching.hugging_face import repository_of
+from sightline.launching.hugging_face import model_of, repository_of
 from sightline.loading.models import resolve_model
 from sightline.program.blocks.layer import cached_bytes
 from sightline.program.formats import formats_of
@@ -76,6 +77,8 @@ class RequestedFormats:
     """Format that 16-bit weights are converted to; empty for none."""
     cache: str = ""
     """Format of the cache; empty for the engine's own."""
+    checkpoint: str = ""
+    """Format that a checkpoint of its own has to bring; empty where the model's repository does."""
     notes: tuple[str, ...] = ()
 
 
@@ -84,21 +87,40 @@ def requested_formats(scenario: GenerationScenario, known: Mapping[str, str]) ->
     plan, model = scenario.plan, scenario.model
     words = plan.quantization or ()
     weights = next((word for word in words if word in WEIGHT_FORMATS), "")
-    if not weights and plan.dtype in LOW_PRECISION:
-        weights = plan.dtype
+    is_open = plan.quantization is None
+    if plan.dtype in LOW_PRECISION and not weights and (is_open or words):
+        weights, is_open = plan.dtype, False
     published = WEIGHT_FORMATS.get(model.weights, "")
-    called = repository_of(model.name) or model.name
     notes = [f"plan.dtype {plan.dtype}: written as the format of the weights"] if plan.dtype not in DTYPES else []
-    if plan.quantization is not None and published and WEIGHT_FORMATS.get(weights, "") != published:
-        notes.append(
-            f"plan.quantization {weights or 'none'}: {called} is published in {model.weights}; put a repository in "
-            f"{weights or '16 bits'} there"
-        )
-    elif weights and not published and weights not in known:
-        notes.append(f"plan.quantization {weights}: put a repository whose weights are in that format there")
+    is_converted = not published and weights in known
+    checkpoint = "" if is_open or is_converted or WEIGHT_FORMATS.get(weights, "") == published else weights or "bf16"
     notes += [f"plan.quantization {word}: no argument chooses it" for word in words if word in ROUTER_DTYPES]
     cache = next((word for word in words if word in CACHE_BYTES), "")
-    return RequestedFormats(weights="" if published else known.get(weights, ""), cache=cache, notes=tuple(notes))
+    written = known[weights] if is_converted else ""
+    return RequestedFormats(weights=written, cache=cache, checkpoint=checkpoint, notes=tuple(notes))
+
+
+_QUANTIZED = re.compile(r"[-.](?:quantized\.([\w-]+)|(bf16|awq|gptq-int4))$", re.IGNORECASE)
+_FORMATS: Mapping[str, str] = {**dict.fromkeys(("awq", "gptq-int4"), "w4a16"), "bf16": "none"}
+"""Endings of repositories that are called after a format, and our words for them."""
+
+
+def in_format(model: str, formats: RequestedFormats) -> tuple[str, tuple[str, ...]]:
+    """Return what a checkpoint of a model is called that the formats need, and what to say about it."""
+    word = formats.checkpoint
+    if not word:
+        return model, ()
+    name = f"{model.rpartition('/')[2]}-{'bf16' if word == 'bf16' else f'quantized.{word}'}"
+    return name, (f"model: {name} stands for a folder or repository with the weights of {model} in {word}",)
+
+
+def checkpoint_of(written: str) -> tuple[str, str]:
+    """Return a repository without the format that it is called after, and the format; both as written without one."""
+    found = _QUANTIZED.search(written)
+    if found is None or model_of(written):
+        return written, ""
+    word = (found[1] or found[2]).lower()
+    return written[: found.start()], _FORMATS.get(word, word)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -167,15 +189,6 @@ def budget_notes(request: Request) -> Iterator[str]:
         yield f"plan.max_batched_tokens {stated}: written as {written}; whole prompts need as many as a sequence has"
 
 
-def unwritten_notes(request: Request, *keys: str) -> Iterator[str]:
-    """Yield what an engine has no option for, where the plan differs from its default."""
-    plan, engine = request.plan, request.plan.engine
-    defaults = {"memory_fraction": engine.memory.memory_fraction, "prefix_cache": False, **engine.defaults}
-    for key in keys:
-        if getattr(plan, key) != defaults.get(key):
-            yield f"plan.{key} {getattr(plan, key)}: {engine.name} has no option for it"
-
-
 def quantization(weights: str, cache: str, model: str) -> list[str]:
     """Return ``plan.quantization`` of what an engine's arguments say; of the checkpoint's own formats there is none.
 
@@ -183,7 +196,7 @@ def quantization(weights: str, cache: str, model: str) -> list[str]:
     """
     if not cache:
         return [weights] if weights else []
-    return [*filter(None, [weights or published_format(model)]), cache]
+    return [*filter(None, [weights or published_format(model)]), cache] if weights != "none" else [cache]
 
 
 def published_format(model: str) -> str:

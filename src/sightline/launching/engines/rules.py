@@ -2,18 +2,21 @@
 
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 
+from sightline.content import fields_of
 from sightline.errors import InputError
 from sightline.frameworks import Engine
 from sightline.launching.engines.requests import pools
 from sightline.launching.engines.servers import largest_node, placed
 from sightline.launching.registry import ENGINE_WRITERS
-from sightline.quantities import Count
-from sightline.scenario import Disaggregation, Model
+from sightline.quantities import Count, show
+from sightline.scenario import Disaggregation, GenerationPlan, GenerationScenario, Model
 from sightline.scenario.generation import DEGREES, KvTier
+from sightline.scenario.precision import CACHE_BYTES, WEIGHT_FORMATS
 from sightline.scenario.rules import facts_of
 from sightline.scenario.rules.rulebook import Broken, Check, Checks, Facts, Mask, Rule, broken_rules, needed, rules_of
 
@@ -25,6 +28,76 @@ LACKING: Final[Mapping[str, tuple[str, ...]]] = {
     "transformers": DEGREES,
 }
 """Degrees that engines lack whose servers have the devices of one node."""
+
+
+CACHES: Final[Mapping[str, tuple[str, ...]]] = {
+    **dict.fromkeys(("vllm", "tensorrt-llm", "lightllm"), ("kv-fp8", "kv-int8")),
+    **dict.fromkeys(("sglang", "tgi"), ("kv-fp8",)),
+    "llama.cpp": ("kv-int8",),
+}
+"""Formats of the cache that an engine keeps beside the model's own."""
+GGUF: Final[Mapping[str, str]] = {
+    **{word: word for word in ("q4_0", "q4_k_m", "mxfp4")},
+    **dict.fromkeys(("w8a16", "int8"), "q8_0"),
+}
+"""Formats of GGUF files, which llama.cpp reads, by our words."""
+WITHOUT_OPTION: Final[Mapping[str, tuple[str, ...]]] = {
+    "tgi": ("kv_block_tokens",),
+    "lightllm": ("kv_block_tokens", "speculative"),
+    "llama.cpp": ("memory_fraction", "kv_block_tokens", "chunked_prefill"),
+    "transformers": ("speculative", "chunked_prefill"),
+}
+"""Fields of a plan that an engine has no option for."""
+
+
+def kept_caches(framework: Engine, quantization: tuple[str, ...] | None) -> Checks:
+    """Engines keep caches in some formats."""
+    kept = CACHES.get(framework.name, ())
+    stated = [word for word in quantization or () if word in CACHE_BYTES]
+    yield Check(
+        all(word in kept for word in stated),
+        "plan.quantization is {stated}: {framework.name} keeps no such cache; allowed: {kept}",
+        {"stated": ", ".join(stated), "kept": ", ".join(kept) or "none"},
+    )
+
+
+def gguf_formats(framework: Engine, model: Model, quantization: tuple[str, ...] | None, dtype: str) -> Checks:
+    """GGUF files have formats of their own, and those below 16 bits are computed in fp16."""
+    if framework.name != "llama.cpp":
+        return
+    weights = gguf_weights(model, quantization)
+    yield Check(
+        not weights or weights in GGUF,
+        "plan.quantization is {weights}{published}, which is no format of GGUF files; allowed: none, "
+        + ", ".join(GGUF),
+        {"weights": weights, "published": f", as {model.name} is published" if quantization is None else ""},
+    )
+    yield Check(
+        dtype in ("fp16", "bf16"), "plan.dtype is {dtype}: llama.cpp computes in fp16, or in bf16; allowed: fp16, bf16"
+    )
+
+
+def gguf_weights(model: Model, quantization: tuple[str, ...] | None) -> str:
+    """Return the format that weights have below 16 bits; empty for none."""
+    words = (model.weights,) if quantization is None else quantization
+    return next((word for word in words if word in WEIGHT_FORMATS), "")
+
+
+def vllm_budget(
+    framework: Engine, plan: Mapping[str, Any], batch: Count, prompt_tokens: Count, output_tokens: Count
+) -> Checks:
+    """An iteration of vLLM has no fewer tokens than sequences of a rank."""
+    stated, running = plan.get("max_batched_tokens"), plan.get("max_sequences")
+    if framework.name != "vllm" or stated is None:
+        return
+    if running is None:
+        running = np.ceil(batch / (plan["data_parallel"] * plan["replicas"]))
+    budget = np.where(plan["chunked_prefill"], stated, np.maximum(stated, prompt_tokens + output_tokens))
+    yield Check(
+        running <= budget,
+        "plan.max_batched_tokens is {budget}; vLLM takes no fewer tokens than sequences of a rank, {running:g}",
+        {"budget": budget, "running": running},
+    )
 
 
 def engine_workers(framework: Engine, disaggregate: Disaggregation) -> Checks:
@@ -206,9 +279,37 @@ def launch_questions(scenario: Any) -> Iterator[tuple[tuple[Rule, ...], Facts]]:
         yield of_role, {**facts, **degrees, "key": f"plan.disaggregate.{role}" if role else "plan"}
 
 
+def without_option(scenario: GenerationScenario) -> Iterator[tuple[str, bool]]:
+    """Yield a sentence for each stated field that the engine has no option for, and whether it changes figures."""
+    # Imported here because few plans state what their engine has no option for.
+    from sightline.prediction import predict
+
+    plan, engine = scenario.plan, scenario.plan.engine
+    defaults = {
+        "memory_fraction": engine.memory.memory_fraction,
+        "chunked_prefill": False,
+        "dtype": "fp16",
+        **engine.defaults,
+    }
+    # Files below 16 bits are computed in fp16.
+    is_fp16 = engine.name == "llama.cpp" and gguf_weights(scenario.model, plan.quantization)
+    for key in (*WITHOUT_OPTION.get(engine.name, ()), *(["dtype"] if is_fp16 else [])):
+        stated, own = getattr(plan, key), defaults.get(key)
+        if stated == own:
+            continue
+        other = replace(scenario, plan=GenerationPlan(**{**fields_of(plan), key: own}))
+        one, two = (predict(each) for each in (scenario, other))
+        shown = show(stated) if isinstance(stated, int | float) else "stated"
+        sentence = f"plan.{key} is {shown}: {engine.name} has no option for it; allowed: {show(own or 'none')}"
+        yield sentence, one.memory_bytes["total"] != two.memory_bytes["total"] or one.latency_s != two.latency_s
+
+
 def refusals(scenario: Any) -> list[Broken]:
     """Return a sentence for all of one plan, of generation or of serving, that the launch of its engine cannot run."""
     found = [broken for rules, facts in launch_questions(scenario) for broken in broken_rules(rules, facts)]
+    if isinstance(scenario, GenerationScenario):
+        left_out = (sentence for sentence, matters in without_option(scenario) if matters)
+        found += [Broken(sentence, without_option.__name__) for sentence in left_out]
     if scenario.plan.engine.name in ENGINE_WRITERS:
         try:
             placed(scenario)

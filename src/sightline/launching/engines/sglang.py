@@ -206,8 +206,6 @@ def _notes(requests: Sequence[Request]) -> Iterator[str]:
         yield from storage_notes(request.scenario, *[folder][: len(plan.kv_tiers) - 1])
     if model.experts is not None and any(one.plan.data_parallel > 1 for one in requests):
         yield "plan.data_parallel: releases before --attn-dp-size spell it --dp-size with --enable-dp-attention"
-    if request.formats.cache not in ("", *CACHES):
-        yield "plan.quantization kv-int8: SGLang keeps no cache in int8"
     if plan.speculative is not None and not model.prediction_layers:
         yield "plan.speculative: drafts come from the prompt's n-grams; name a draft model for others"
 

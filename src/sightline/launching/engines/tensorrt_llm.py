@@ -172,8 +172,6 @@ def _notes(requests: Sequence[Request]) -> Iterator[str]:
     request = requests[-1]
     plan = request.plan
     yield from budget_notes(request)
-    if request.formats.cache not in ("", *CACHES):
-        yield "plan.quantization: TensorRT-LLM keeps no such cache"
     if _spans(request):
         yield ("cluster: a server spans nodes, so start the script in one process per device, as srun --mpi=pmix does")
     yield f"plan.memory_fraction {plan.memory_fraction:g}: TensorRT-LLM counts it of the memory that weights leave free"

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from sightline.launching.engines.dialect import Dialect, Row, degree, drafts, formats, memory_share, number
-from sightline.launching.engines.requests import DTYPES, READ_DTYPES, Request, budget_notes, unwritten_notes
+from sightline.launching.engines.requests import DTYPES, READ_DTYPES, Request, budget_notes
 from sightline.launching.engines.servers import Arguments, Server
 from sightline.launching.options import Options
 from sightline.launching.table import Option
@@ -69,9 +69,6 @@ def _of_node(_request: Request, server: Server, _rank: int, _address: str) -> Ar
 def _notes(requests: Sequence[Request]) -> Iterator[str]:
     request = requests[-1]
     yield from budget_notes(request)
-    yield from unwritten_notes(request, "kv_block_tokens")
-    if request.formats.cache not in ("", *CACHES):
-        yield "plan.quantization kv-int8: TGI keeps no cache in int8"
     if request.formats.weights and request.plan.dtype != "bf16":
         yield f"plan.dtype {request.plan.dtype}: TGI takes no --dtype next to --quantize"
     if request.plan.speculative is not None:

@@ -12,7 +12,7 @@ from sightline.launching.engines.dialect import (
     reachable,
     switch,
 )
-from sightline.launching.engines.requests import Request, unwritten_notes
+from sightline.launching.engines.requests import Request
 from sightline.launching.table import Option
 from sightline.loading.clusters.this_machine import THIS_MACHINE
 
@@ -39,14 +39,8 @@ OPTIONS: Sequence[Row] = (
 
 
 def _notes(requests: Sequence[Request]) -> Iterator[str]:
-    plan = requests[-1].plan
-    if plan.speculative is not None:
-        yield "plan.speculative: transformers serve drafts nothing"
-    if cache := requests[-1].formats.cache:
-        yield f"plan.quantization {cache}: transformers serve keeps its cache in 16 bits"
-    if not plan.prefix_cache:
+    if not requests[-1].plan.prefix_cache:
         yield "plan.prefix_cache False: transformers serve always shares the blocks of equal prefixes"
-    yield from unwritten_notes(requests[-1], "chunked_prefill")
 
 
 DIALECT = Dialect(

@@ -58,11 +58,6 @@ OFFLOADING = "OffloadingConnector"
 ROLES: Mapping[str, str] = {"prefill": "kv_producer", "decode": "kv_consumer"}
 
 
-def _sequences(request: Request) -> int:
-    """Sequences that a rank runs at a time: the engine refuses more than tokens of an iteration."""
-    return request.sequences if request.budget is None else min(request.sequences, request.budget)
-
-
 def _experts(options: Options) -> int | None:
     """Ranks that share the experts: all of them, or none."""
     ranks = [options.number(f"{name}-parallel-size") or 1 for name in ("tensor", "data")]
@@ -122,7 +117,7 @@ OPTIONS: Sequence[Row] = (
     compute_dtype("--dtype"),
     *formats("--quantization", READ_WEIGHTS, "--kv-cache-dtype", CACHES, READ_CACHES),
     Option("--max-model-len", write=lambda request: request.longest),
-    number("--max-num-seqs", "max_sequences", _sequences),
+    number("--max-num-seqs", "max_sequences", lambda request: request.sequences),
     number("--max-num-batched-tokens", "max_batched_tokens", lambda request: request.budget),
     switch("--enable-chunked-prefill", "chunked_prefill"),
     memory_share("--gpu-memory-utilization"),
@@ -172,9 +167,6 @@ def _notes(requests: Sequence[Request]) -> Iterator[str]:
     scenario, plan = requests[-1].scenario, requests[-1].plan
     yield from budget_notes(requests[-1])
     yield from storage_notes(scenario, *_storage(scenario))
-    for request in requests:
-        if (most := _sequences(request)) < request.sequences:
-            yield f"workload.batch: vLLM runs at most as many sequences of a rank as tokens, {most}; the others wait"
     if plan.speculative is not None and not scenario.model.prediction_layers:
         yield "plan.speculative: drafts come from the prompt's n-grams; name a draft model in --speculative-config"
     line = tuple(int(part) for part in plan.engine.version.split(".")[:2] if part.isdigit())
