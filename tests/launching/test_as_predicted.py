@@ -1,0 +1,110 @@
+"""What a launch runs takes the memory and the time that were predicted for its plan."""
+
+import json
+import runpy
+import tempfile
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+from launching.launched import as_launched, asked, differing_figures, drawn, launched
+
+from sightline.errors import InputError
+from sightline.launching import save, write
+from sightline.launching.registry import ENGINE_WRITERS, WRITERS
+
+ALL = [*((name, "train") for name in WRITERS), *((name, "generate") for name in ENGINE_WRITERS)]
+
+
+def with_own_parser(folder):
+    """Replace files by what the framework's own classes make of them, where these are installed."""
+    arguments, configuration = folder / "training_arguments.json", folder / "accelerate.yaml"
+    if arguments.exists():
+        transformers = pytest.importorskip("transformers")
+        stated = json.loads(arguments.read_text())
+        # This machine may have none of the formats.
+        kept = {key: stated[key] for key in ("fp16", "tf32") if key in stated}
+        parser = transformers.HfArgumentParser(transformers.TrainingArguments)
+        (taken,) = parser.parse_dict({**stated, "use_cpu": True, **dict.fromkeys(kept, False)})
+        arguments.write_text(json.dumps({**taken.to_dict(), **kept}))
+    if configuration.exists():
+        config_args = pytest.importorskip("accelerate.commands.config.config_args")
+        taken = config_args.ClusterConfig.from_yaml_file(str(configuration))
+        configuration.write_text(yaml.safe_dump(taken.to_dict()))
+
+
+@pytest.mark.parametrize(("name", "task"), ALL)
+@given(data=st.data())
+@settings(max_examples=60, suppress_health_check=list(HealthCheck), deadline=None)
+@pytest.mark.filterwarnings("ignore")
+def test_a_launch_is_its_plan(name, task, data):
+    scenario = drawn(name, task, lambda values: data.draw(st.sampled_from(values)))
+    launch = launched(scenario)
+    assume(launch is not None)
+    with tempfile.TemporaryDirectory() as folder:
+        assert differing_figures(scenario, as_launched(scenario, launch, Path(folder), with_own_parser)) == {}
+
+
+@pytest.mark.slow
+def test_two_thousand_launches_are_their_plans():
+    counts: Counter[str] = Counter()
+    for seed in range(-(-2000 // len(ALL)) * 2):
+        for name, task in ALL:
+            scenario = drawn(name, task, Random(f"{name} {task} {seed}").choice)
+            launch = launched(scenario)
+            counts[f"{name} {task}"] += launch is not None
+            if launch is not None:
+                with tempfile.TemporaryDirectory() as folder:
+                    assert differing_figures(scenario, as_launched(scenario, launch, Path(folder))) == {}, seed
+    print(counts)  # noqa: T201 - what was launched
+    assert counts.total() > 2000
+
+
+@pytest.mark.parametrize("packing", [False, True])
+def test_samples_of_several_lengths_are_padded_or_packed_as_predicted(packing, tmp_path):
+    plan = {"framework": "transformers", "adapter": "qlora", "micro_batch": 8, "recompute": "full"}
+    lengths = {"distribution": "lognormal", "mean": 700, "cv": 0.8}
+    scenario = asked(
+        plan, "qwen3-8b", "1x rtx-4090", task="finetune", sequence_length=4096, lengths=lengths, packing=packing
+    )
+    back = as_launched(scenario, write(scenario), tmp_path)
+    assert back.workload == scenario.workload
+    assert differing_figures(scenario, back) == {}
+
+
+@pytest.mark.parametrize("packing", [False, True])
+def test_the_script_draws_rows_as_predicted(packing, tmp_path):
+    pytest.importorskip("torch")
+    plan = {"framework": "fsdp", "micro_batch": 8}
+    lengths = {"distribution": "lognormal", "mean": 100, "cv": 0.8}
+    scenario = asked(plan, lengths=lengths, packing=packing)
+    save(write(scenario), tmp_path)
+    script = runpy.run_path(str(tmp_path / "train.py"), run_name="train")
+    rows = script["Tokens"](json.loads((tmp_path / "training.json").read_text()), None, None)
+    batches = [script["padded"]([rows[at + n] for n in range(8)]) for at in range(0, 800, 8)]
+    predicted = scenario.workload.rows(8)
+    learned = sum(int((batch["labels"] >= 0).sum()) for batch in batches) / 800
+    assert sum(batch["input_ids"].shape[1] for batch in batches) / 100 == pytest.approx(predicted.tokens, rel=0.1)
+    assert learned == pytest.approx(predicted.real, rel=0.1)
+    if packing:
+        squares = sum(_squares(rows[n]) for n in range(800)) / 800
+        assert squares == pytest.approx(predicted.squares, rel=0.2)
+
+
+def _squares(row):
+    """Sum of the squared lengths of a row's samples, without the one that fills it up."""
+    ends = [at for at, position in enumerate(row["position_ids"].tolist()) if position == 0]
+    lengths = [end - begin for begin, end in pairwise([*ends, len(row["position_ids"])])]
+    filled = bool((row["labels"][ends[-1] :] < 0).all())
+    return sum(length**2 for length in (lengths[:-1] if filled else lengths))
+
+
+@pytest.mark.parametrize("framework", ["megatron", "torchtitan"])
+def test_rows_that_are_always_full_are_not_launched_for_shorter_samples(framework):
+    with pytest.raises(InputError, match=r"workload\.lengths"):
+        write(asked({"framework": framework}, "llama-3.1-8b", lengths=300))
