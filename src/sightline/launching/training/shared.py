@@ -6,9 +6,13 @@ from pathlib import PurePath
 from typing import Any, Final
 
 from sightline.frameworks.choices import CHOICES, choices_of
+from sightline.launching.launch import refuse
 from sightline.launching.options import Options
 from sightline.quantities import show
 from sightline.scenario import Cluster, Plan, Scenario
+from sightline.scenario.rules import facts_of
+from sightline.scenario.rules.rulebook import broken_rules
+from sightline.scenario.rules.techniques import interleaving_needs
 
 MODEL = "a name of the catalog, a path or a mapping"
 
@@ -104,7 +108,11 @@ _ALWAYS_WRITTEN = ("framework", "data_parallel")
 
 
 def with_micro_batch(scenario: Scenario) -> Scenario:
-    """Return a scenario whose micro-batch is known: the fastest that fits where its plan leaves it open."""
+    """Return a scenario whose micro-batch is known: the fastest that fits where its plan leaves it open.
+
+    Raises:
+        InputError: The framework does not interleave as many micro-batches as that makes.
+    """
     if scenario.plan.micro_batch is not None:
         return scenario
     # Imported here because a plan that states its micro-batch needs no prediction.
@@ -113,7 +121,9 @@ def with_micro_batch(scenario: Scenario) -> Scenario:
     answered = predict(scenario).scenario
     if not isinstance(answered, Scenario):
         raise TypeError("a step of training is answered with its scenario")
-    return replace(scenario, plan=replace(scenario.plan, micro_batch=answered.plan.micro_batch))
+    known = replace(scenario, plan=replace(scenario.plan, micro_batch=answered.plan.micro_batch))
+    refuse(list(broken_rules((interleaving_needs,), facts_of(known))))
+    return known
 
 
 def unwritten(plan: Plan, written: Container[str], what: str) -> Iterator[str]:

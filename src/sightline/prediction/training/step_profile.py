@@ -31,9 +31,6 @@ from sightline.prediction.training.step_rows import hardware_flops, levels_of, l
 from sightline.profile import Profile, StageMemory
 from sightline.quantities import Number, added_up, anywhere, larger, percent, smaller
 from sightline.scenario import Cluster, Scenario
-from sightline.scenario.rules import facts_of
-from sightline.scenario.rules.rulebook import masks_of
-from sightline.scenario.rules.techniques import interleaving_needs
 
 GB = 1e9
 
@@ -41,24 +38,17 @@ GB = 1e9
 def with_fastest_micro_batch(scenario: Scenario, profile_of: Callable[[Scenario], Profile]) -> Scenario:
     """Return ``scenario`` with the fastest micro-batch that fits, or the one that needs least memory when none does.
 
-    Candidates are the divisors of a replica's share of the batch, all predicted at once along one array axis; those
-    that make as many micro-batches as the framework interleaves, where there are some.
+    Candidates are the divisors of a replica's share of the batch, all predicted at once along one array axis.
     """
     plan, batch = scenario.plan, scenario.workload.global_batch
     if batch % plan.data_parallel:
         raise InputError(f"workload.global_batch {batch} cannot be divided by plan.data_parallel {plan.data_parallel}")
     share = batch // int(plan.data_parallel)
     candidates = divisors(share)
-    allowed = [mask for _, mask in masks_of((interleaving_needs,), facts_of(_with_micro_batch(scenario, candidates)))]
-    candidates = candidates[allowed[0]] if allowed and allowed[0].any() else candidates
-    mesh = profile_of(_with_micro_batch(scenario, candidates))
+    mesh = profile_of(replace(scenario, plan=replace(plan, micro_batch=candidates)))
     time_s, fits = np.broadcast_arrays(mesh.step_time_s, mesh.fits)
     best = np.where(fits, time_s, np.inf).argmin() if fits.any() else np.argmin(mesh.memory_bytes["total"])
-    return _with_micro_batch(scenario, int(candidates[best]))
-
-
-def _with_micro_batch(scenario: Scenario, micro_batch: Any) -> Scenario:
-    return replace(scenario, plan=replace(scenario.plan, micro_batch=micro_batch))
+    return replace(scenario, plan=replace(plan, micro_batch=int(candidates[best])))
 
 
 def divisors(number: int) -> NDArray[np.int64]:
