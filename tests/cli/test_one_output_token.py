@@ -79,6 +79,13 @@ def test_a_requirement_on_that_of_a_load_is_not_met(in_process, load):
     assert "does not exist" in json.loads(out)["required"][0]["sentence"]
 
 
+def test_a_requirement_on_times_of_no_request_is_not_met(in_process, load):
+    longer = ("--set", "workload.requests.prompt_tokens=200000")
+    code, out, _ = in_process("check", load, "--require", "tpot_p90<1s,ttft_p99<1h", "--json", *longer)
+    assert code == 1
+    assert all("no request is answered" in one["sentence"] for one in json.loads(out)["required"])
+
+
 PLANS = (
     (),
     ("--objective", "ttft_s"),

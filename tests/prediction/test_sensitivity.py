@@ -94,3 +94,10 @@ def test_an_open_micro_batch_is_settled_first():
         }
     )
     assert sensitivity(scenario).answer.scenario.plan.micro_batch is not None
+
+
+def test_what_takes_no_time_depends_on_nothing():
+    """As an exchange with nobody."""
+    alone = {"task": "operator", "operator": "all_reduce", "bytes": 1e6}
+    asked = sl.load({"cluster": "1x h100-sxm-80gb", "workload": alone})
+    assert not any(sl.sensitivity(asked).elasticity.values())

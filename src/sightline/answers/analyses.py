@@ -96,7 +96,9 @@ def whole_name(explanation: Explanation) -> str:
 
 def _fast(explanation: Explanation) -> out.Said:
     if not explanation.whole_s:
-        return out.Said(asks="how fast", says="no request answered", kind=out.BAD)
+        is_operator = explanation.answer is not None and explanation.answer.task.name == "operator"
+        says = "takes no time" if is_operator else "no request answered"
+        return out.Said(asks="how fast", says=says, kind="" if is_operator else out.BAD)
     time = f"{whole_name(explanation)} {units.seconds(explanation.whole_s)}"
     return out.Said(asks="how fast", says=f"{explanation.source} {time}")
 

@@ -153,15 +153,13 @@ SHORTER = ("tokens_per_s", "tokens_per_s_per_device", "model_flops_per_s_per_dev
 
 
 def intervals(profile: Profile, spreads: Mapping[str, float]) -> dict[str, tuple[float, float]]:
-    """Return the interval of each result from its spread (a natural logarithm); none where that is unknown.
+    """Return the interval of each result from its spread (a natural logarithm); none where that is unknown or nothing.
 
     Symmetric in the logarithm: an error of a factor is as likely up as down. Left out: that some operators and some
     plans are known better than others.
     """
     values = {key: getattr(profile, key) for key, spread in spreads.items() if spread > 0}
-    return {
-        key: (float(v) / exp(spreads[key]), float(v) * exp(spreads[key])) for key, v in values.items() if v is not None
-    }
+    return {key: (float(v) / exp(spreads[key]), float(v) * exp(spreads[key])) for key, v in values.items() if v}
 
 
 def lower_bounds(profile: Profile, keys: Sequence[str]) -> dict[str, tuple[float, None]]:

@@ -131,9 +131,10 @@ def varied(
     width = np.log1p(STEP) - np.log1p(-STEP)
     out: dict[str, dict[str, NDArray[np.float64]]] = {name: {} for name in parts}
     for key in keys or answer.task.times:
-        logs = np.log(np.broadcast_to(np.asarray(answer.figure(key), dtype=float), (2 * len(parts), *shape)))
-        if not keys and np.isnan(logs).all():  # one output token has no time per further one
+        seconds = np.broadcast_to(np.asarray(answer.figure(key), dtype=float), (2 * len(parts), *shape))
+        if not keys and not (seconds > 0.0).any():  # no time, or none per token of a single one
             continue
+        logs = np.log(seconds)
         for position, name in enumerate(parts):
             out[name][key] = (logs[2 * position + 1] - logs[2 * position]) / width
     return out

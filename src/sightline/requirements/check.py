@@ -204,6 +204,8 @@ def _reason(profile: Profile, key: str) -> str:
         return " (a device has no price)"
     if profile.task is SERVING and key in _OF_AN_OBJECTIVE and profile.scenario.workload.slo is None:
         return " (set workload.slo)"
+    if profile.task is SERVING and profile.fits and not profile.completed:
+        return " (no request is answered)"
     if key.startswith(_OF_FURTHER_TOKENS) and not (profile.task is SERVING and profile.fits is False):
         return " (it does not exist: no tokens follow the first)"
     return " (the plan does not fit in memory)" if profile.fits is False else ""

@@ -102,8 +102,8 @@ def said_of_best(found: findings.Found, best: Mapping[str, Mapping[str, Any]], w
         )
         told = dict.fromkeys((*found.study.report, *(DESIGN if designs else ())))
         known = [key for key in told if _is_known(row.get(key))]
-        says = ", ".join(findings.result(found.study.task, key, row[key]) for key in known)
-        yield f"{findings.of_view(view)}: {word} is {where}{f', with {plan}' if plan else ''}: {says}."
+        says = f": {', '.join(findings.result(found.study.task, key, row[key]) for key in known)}" if known else ""
+        yield f"{findings.of_view(view)}: {word} is {where}{f', with {plan}' if plan else ''}{says}."
 
 
 def _of_plan(value: Any) -> str:
