@@ -101,6 +101,8 @@ BILLION: dict[str, Any] = {
     "plan": {"framework": "megatron"},
 }
 """Clusters and a batch whose sizes have many divisors: 705 million valid plans, towards a billion."""
+SPLIT: dict[str, Any] = {**BILLION, "cluster": {"any": [f"{8 * nodes}x a100-sxm-80gb" for nodes in (180, 240, 360)]}}
+"""Three of them, which two workers share."""
 
 
 SERVING: dict[str, Any] = {
@@ -136,6 +138,7 @@ def main() -> None:
     figures = {"pace_s": pace()} | training() | beside_calculon() | commands() | serving()
     figures["pace_s"] = min(figures["pace_s"], pace())
     figures["serving_ratio"] = figures["serving_25k_cpu_s"] / figures["pace_s"]
+    figures |= split()
     if asked.billion:
         figures |= billion()
     if asked.json:
@@ -232,6 +235,26 @@ def command_s(question: dict[str, Any], runs: int = 2) -> float:
             subprocess.run([sys.executable, "-m", "sightline", "plan", str(file)], check=True, capture_output=True)
             seconds.append(children_s() - before)
     return min(seconds)
+
+
+def split() -> dict[str, float]:
+    """Return plans, and how many times as fast as one process two workers search them, their start included."""
+    import time
+
+    from sightline.planning.search import plan
+
+    start = time.perf_counter()
+    alone = plan(SPLIT)
+    between = time.perf_counter()
+    parts = plan(SPLIT, workers="local:2")
+    end = time.perf_counter()
+    if (alone.evaluated, dict(alone.rejected)) != (parts.evaluated, dict(parts.rejected)):
+        raise SystemExit("the search in parts counts other plans than the search in one process")
+    return {
+        "split_plans": alone.evaluated + sum(alone.rejected.get(reason, 0) for reason in ("slower", "micro_batch")),
+        "split_alone_s": between - start,
+        "split_speedup": (between - start) / (end - between),
+    }
 
 
 def billion() -> dict[str, float]:

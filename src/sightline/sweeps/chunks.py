@@ -17,7 +17,7 @@ from sightline.errors import InputError, WorkError
 from sightline.parquet import polars_faults, refuse_deep
 from sightline.progress import SILENT, Cancelled, Progress
 from sightline.runs.storage import Storage, storage_at
-from sightline.sweeps.pools import Job, Pool, Workers, open_pool, read_workers
+from sightline.sweeps.pools import Job, Pool, Workers, open_pool, read_workers, require_answer
 
 if TYPE_CHECKING:
     import polars as pl
@@ -162,6 +162,7 @@ def run_chunks(
     workers: Workers | str | None = None,
     progress: Progress = SILENT,
     what: str = "sweeping",
+    is_first: Callable[[Chunk], bool] = lambda _: False,
 ) -> Iterator[Part]:
     """Yield the table of every chunk: first those that ``where`` has from before, then others as they are done.
 
@@ -174,6 +175,8 @@ def run_chunks(
         workers: Who does the work, as ``--workers`` has it; None for this process.
         progress: Counts the chunks.
         what: What is done, in a word.
+        is_first: Whether a chunk is done in this process before there are workers; asked in order, each when all before
+            it that are are done.
 
     Raises:
         InputError: A chunk is a wrong request, ``where`` holds other work, or no cluster answers at its address.
@@ -192,7 +195,7 @@ def run_chunks(
                     left.remove(index)
                     progress.advance()
                     yield Part(index, table)
-        for part in _fresh(work, chunks, left, asked, progress):
+        for part in _fresh(work, chunks, left, asked, progress, is_first):
             if folder is not None:
                 _keep(folder, part, len(chunks))
             progress.advance()
@@ -214,16 +217,27 @@ def _keep(folder: SweepFolder, part: Part, of: int) -> None:
 
 
 def _fresh(
-    work: Work, chunks: Sequence[Chunk], left: Sequence[int], workers: Workers | None, progress: Progress
+    work: Work,
+    chunks: Sequence[Chunk],
+    left: Sequence[int],
+    workers: Workers | None,
+    progress: Progress,
+    is_first: Callable[[Chunk], bool],
 ) -> Iterator[Part]:
     """Do the chunks that are left."""
-    if workers is None or workers == Workers(kind="local", count=1):
-        for index in left:
+    here = workers is None or workers == Workers(kind="local", count=1)
+    if workers is not None and left:
+        require_answer(workers)
+    others = []
+    for index in left:
+        if is_first(chunks[index]) or here:
             progress.check()
             yield Part(index, work(chunks[index]))
-    elif left:
+        else:
+            others.append(index)
+    if workers is not None and others:
         with open_pool(workers) as pool:
-            yield from _Crowd(work, chunks, left, pool, str(workers)).parts(progress)
+            yield from _Crowd(work, chunks, others, pool, str(workers)).parts(progress)
 
 
 class _Answer(NamedTuple):

@@ -6,7 +6,7 @@ import pytest
 from sightline.errors import InputError
 from sightline.loading.written import to_mapping
 from sightline.planning.search import plan
-from sightline.planning.training import distributed, ranked, training_search
+from sightline.planning.training import distributed, training_search
 from sightline.planning.training import training_search as pieces
 from sightline.progress import Progress
 
@@ -57,17 +57,21 @@ def test_parts_together_are_the_answer_of_one_process(asked, tmp_path):
 
 
 @pytest.mark.usefixtures("small_pieces")
-def test_where_bounds_leave_plans_out_the_answer_says_how_it_is_counted(monkeypatch, tmp_path):
-    monkeypatch.setattr(pieces, "EVALUATED_WHOLE", 100)
-    monkeypatch.setattr(ranked, "EVALUATED_WHOLE", 100)
+@pytest.mark.parametrize("whole", [0, 100, 400])
+def test_parts_evaluate_the_plans_that_one_process_evaluates_within_bounds(whole, monkeypatch, tmp_path):
+    monkeypatch.setattr(pieces, "EVALUATED_WHOLE", whole)
+    monkeypatch.setattr(pieces, "SAMPLED", 2)
     monkeypatch.setattr(training_search, "SPARE", 3)
-    whole, parts = plan(ASKED, top=1), plan(ASKED, top=1, where=str(tmp_path / "search"))
-    assert shown(parts)[0] == shown(whole)[0]
-    assert parts.evaluated > whole.evaluated
-    assert "each part of the search" in parts.assumptions["counts"]
-    assert "counts" not in whole.assumptions
-    valid = [one.evaluated + one.rejected["slower"] + one.rejected["micro_batch"] for one in (whole, parts)]
-    assert valid[0] == valid[1]
+    everything = plan(ASKED, top=1, objective="memory")
+    one, parts = plan(ASKED, top=1), plan(ASKED, top=1, where=str(tmp_path / "search"))
+    assert shown(parts) == shown(one)
+    assert one.rejected["slower"] > 0
+    valid = everything.evaluated + everything.rejected["micro_batch"]
+    assert one.evaluated + one.rejected["slower"] + one.rejected["micro_batch"] == valid
+    for part in (tmp_path / "search" / "parts").iterdir():
+        if int(part.stem[-1]) % 2:
+            part.unlink()
+    assert shown(plan(ASKED, top=1, where=str(tmp_path / "search"))) == shown(one)
 
 
 @pytest.mark.usefixtures("small_pieces")

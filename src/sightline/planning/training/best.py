@@ -52,17 +52,13 @@ class First:
     count: int
     _found: list[tuple[Floats, Floats, list[Mapping[str, Any]]]] = field(default_factory=list)
     """Figures, bytes and fields of plans, some at a time."""
-    _limit: float = np.inf
-
-    @property
-    def limit(self) -> float:
-        """What a plan's figure has to be below to be kept."""
-        return self._limit
+    limit: float = np.inf
+    """What a plan's figure has to be below to be kept."""
 
     def take(self, block: Block, axes: Axes, choice: Choice) -> None:
         """Keep a block's plans that are among the first so far."""
         (keys,) = self.figure(block, axes)
-        places = np.flatnonzero(block.fits & (keys < self._limit))
+        places = np.flatnonzero(block.fits & (keys < self.limit))
         if not len(places):
             return
         found = np.broadcast_to(keys, block.fits.shape).ravel()[places]
@@ -77,11 +73,11 @@ class First:
 
     def _cut(self) -> None:
         """Keep the first alone once there are several times as many."""
-        if sum(len(keys) for keys, *_ in self._found) < 2 * self.count and np.isfinite(self._limit):
+        if sum(len(keys) for keys, *_ in self._found) < 2 * self.count and np.isfinite(self.limit):
             return
         first = self.kept()
         if len(first) == self.count:
-            self._limit = float(np.nextafter(first[-1].keys[0], np.inf))
+            self.limit = float(np.nextafter(first[-1].keys[0], np.inf))
         keys, memory = (np.array([one.keys[0] for one in first]), np.array([one.memory_bytes for one in first]))
         self._found = [(keys, memory, [one.fields for one in first])]
 

@@ -1,7 +1,8 @@
 """A search in parts, on many workers: the same answer as in one process, exactly.
 
 A part is some pieces of a space in their order. What is kept of it is what the whole search would keep of it: the first
-by what is to be small, of equal ones the earliest, or what is Pareto-optimal.
+by what is to be small, of equal ones the earliest, or what is Pareto-optimal. Parts from which on bounds leave out rows
+share the bound that is found before there are workers, so that they evaluate what the whole search would.
 """
 
 import hashlib
@@ -28,10 +29,10 @@ from sightline.sweeps.chunks import run_chunks
 if TYPE_CHECKING:
     import polars as pl
 
-PIECES, PARTS = 1, 256
+PIECES, PARTS = 1, 64
 """Pieces of a space in a part, and parts of a space with many pieces."""
 _bounds: dict[tuple[str, int], Bounds] = {}
-"""What parts that this process searched know of the others, by question and space."""
+"""What parts that this process searched share, by question and space."""
 _FIELDS: Mapping[str, str] = {
     **dict.fromkeys(("devices", "tensor_parallel", "context_parallel", "expert_parallel"), "number"),
     **dict.fromkeys(("pipeline_parallel", "micro_batch", "zero_stage", "virtual_stages"), "number"),
@@ -64,7 +65,19 @@ def search_spaces(
     work = _Work(spaces=tuple(spaces), request=replace(request, anchor=None))
     chunks = _chunks(spaces, request)
     found = [_Parts(request=request) for _ in spaces]
-    for part in run_chunks(work, chunks, where=where, workers=workers, progress=progress, what="searching"):
+    _bounds.clear()
+
+    def is_first(chunk: Mapping[str, Any]) -> bool:
+        bounds = work.bounds(chunk)
+        bounds.evaluated = found[chunk["space"]].evaluated_before(chunk["start"])
+        if bounds.limit is not None:
+            work.limits[chunk["space"]] = bounds.limit
+        return request.is_bounded and bounds.limit is None
+
+    parts = run_chunks(
+        work, chunks, where=where, workers=workers, progress=progress, what="searching", is_first=is_first
+    )
+    for part in parts:
         (row,) = part.table.to_dicts()
         found[row["space"]].add(row)
     done = sum(one.parts for one in found)
@@ -124,12 +137,22 @@ class _Work:
 
     spaces: tuple[Space[Scenario], ...]
     request: Request
+    limits: dict[int, float] = field(default_factory=dict)
+    """What least figures have to be below, by space."""
+
+    def bounds(self, chunk: Mapping[str, Any]) -> Bounds:
+        """Return what parts of the chunk's space share in this process."""
+        space = chunk["space"]
+        key = chunk["question"], space
+        if key not in _bounds:
+            _bounds[key] = Bounds(space=self.spaces[space], limit=self.limits.get(space))
+        return _bounds[key]
 
     def __call__(self, chunk: Mapping[str, Any]) -> "pl.DataFrame":
         """Return a row: which part it is, how many plans it has, and the good ones."""
-        space, part = self.spaces[chunk["space"]], slice(chunk["start"], chunk["stop"])
-        known = _bounds.setdefault((chunk["question"], chunk["space"]), Bounds(space=space))
-        counts, kept = search_space(space, self.request, part=part, bounds=known)
+        bounds = self.bounds(chunk)
+        pieces = pieces_of(bounds.layout)[chunk["start"] : chunk["stop"]]
+        counts, kept = search_space(bounds.space, self.request, pieces=pieces, bounds=bounds)
         return _row(chunk, counts, kept, self.request.axes)
 
 
@@ -182,6 +205,10 @@ class _Parts:
             candidate = Candidate({**plan, "offload": frozenset(plan["offload"])}, keys, memory)
             self._kept.append((keys, row["start"], place, candidate))
         self._kept = self._best()
+
+    def evaluated_before(self, start: int) -> int:
+        """Return how many plans the parts before a piece have evaluated."""
+        return sum(counts.evaluated for begun, counts in self._counts if begun < start)
 
     def _best(self) -> list[tuple[tuple[float, ...], int, int, Candidate]]:
         ordered = sorted(self._kept, key=lambda one: one[:3])

@@ -18,7 +18,7 @@ from sightline.planning.ranking import front_of, in_order, numbered, spread_over
 from sightline.planning.training.best import Candidate
 from sightline.planning.training.candidates import resolved
 from sightline.planning.training.objectives import UNCERTAIN, Measure, shown_value
-from sightline.planning.training.training_search import EVALUATED_WHOLE, SLOWER, Counts, Request, search_space
+from sightline.planning.training.training_search import Counts, Request, search_space
 from sightline.prediction import predict
 from sightline.prediction.training.memory import MEMORY_SPREAD
 from sightline.profile import Profile
@@ -30,11 +30,6 @@ from sightline.scenario.space import TRAINING_FIELDS, Space
 
 if TYPE_CHECKING:
     from sightline.prediction.anchoring import Anchored
-
-_COUNTED_IN_PARTS = (
-    f"each part of the search evaluates {EVALUATED_WHOLE:,} plans before pruning, more than in one process; the "
-    "best plans are the same"
-)
 
 
 class Found(NamedTuple):
@@ -87,10 +82,6 @@ def best_plans(
     plans = ranked(found, request)
     of_scenarios = (warning for space in spaces for warning in space.scenario.warnings)
     devices = {space.scenario.cluster.device.name: space.scenario.cluster.device for space in spaces}
-    assumed = price_assumptions(devices)
-    in_parts = workers is not None or where is not None
-    if in_parts and any(one.evaluated + one.rejected[SLOWER] > EVALUATED_WHOLE for one, _ in parts):
-        assumed["counts"] = _COUNTED_IN_PARTS
     return PlanAnswer(
         objective=request.objective,
         evaluated=counts.evaluated,
@@ -102,7 +93,7 @@ def best_plans(
         pareto=tuple(range(len(plans))) if request.pareto else (),
         free=tuple(dict.fromkeys(name for space in spaces for name in (*space.options, *space.free))),
         alternatives=LazySequence(partial(_alternatives, spaces, [kept for _, kept in parts], plans, request)),
-        assumptions=assumed,
+        assumptions=price_assumptions(devices),
         warnings=tuple(dict.fromkeys((*of_scenarios, *_without_plans(spaces, [counted for counted, _ in parts])))),
         stopped=counts.stopped,
     )

@@ -1,9 +1,9 @@
 """The search of one space of training plans: time and memory of every valid plan, chunk by chunk, within bounds."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import partial, reduce
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -48,13 +48,19 @@ class Bounds:
     """The least memory and time of a space's rows; those of the same micro-batch share what is worked out."""
 
     space: Space[Scenario]
-    limit: float = np.inf
-    """What a plan's only figure has to be below to be kept, by what searches of parts of the space found before."""
+    limit: float | None = None
+    """What a row's least figure has to be below to be evaluated; None until bounds leave out rows."""
+    evaluated: int = 0
+    """Plans that were evaluated until then."""
     _seen: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
     """In which order micro-batches were first asked about; -1 for those that were not."""
     _count: int = 0
     _figures: dict[tuple[str, Choice], Floats] = field(default_factory=dict)
     """Figures in that order, NaN where they are not known yet."""
+    layout: Layout = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.layout = layout_of(self.space)
 
     def least_bytes(self, axes: Axes, choice: Choice) -> Floats:
         """Return bytes of a device that every plan of a row takes at least."""
@@ -100,6 +106,10 @@ class Bounds:
         return self._seen[micro_batches]
 
 
+Piece = tuple[Choice, slice]
+"""A choice of operators, and splits of a layout."""
+Scout = Callable[[], float]
+"""Finds a figure that enough plans of a space are below."""
 Exceeding = Callable[[Block, Axes], Mapping[str, Any]]
 """Says by limit where the plans of a block exceed it."""
 EVALUATED_WHOLE = 1_000_000
@@ -112,10 +122,10 @@ PROMISE = 1.25
 """Ratio of least figures from which on rows are evaluated one after the other."""
 MICRO_BATCH, SLOWER = "micro_batch", "slower"
 """Why valid plans are not evaluated: a micro-batch alone needs more memory; they take longer than the best found."""
-WHOLE = slice(None)
-"""All pieces of a space."""
 ROWS_PER_CHECK, ROWS_PER_CHUNK = 1 << 16, 1 << 13
 """Rows that rules are asked of together, and rows that are priced together: what keeps memory flat."""
+SAMPLED_ROWS, SAMPLED = 1 << 14, 8
+"""Rows that are searched first for a bound of all, and of how many there is at most one of them."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -159,10 +169,11 @@ def search(
     *,
     within: Exceeding | None = None,
     least: Least | None = None,
+    scout: Scout | None = None,
     max_memory: float | None = None,
     rules: tuple[Rule, ...] = POSSIBLE,
     energy: bool = False,
-    part: slice = WHOLE,
+    pieces: Sequence[Piece] | None = None,
     bounds: Bounds | None = None,
     progress: Progress = SILENT,
 ) -> Counts:
@@ -175,24 +186,28 @@ def search(
             steps take at least; infinite where a limit is exceeded. Rows that cannot be kept are left out once so many
             plans were evaluated that counting all is of no more use.
         within: Says by limit where the plans of a block exceed it.
+        scout: Finds the figure from which on rows are left out, so that what is evaluated does not depend on the order
+            in which plans are found; None leaves out what this search cannot keep, from the start.
         max_memory: Bytes of a device that a plan may take, if less than all.
         rules: What plans have to keep to.
         energy: Add up energy too.
-        part: Pieces of ``pieces_of`` the space that are searched.
-        bounds: Those of the same space, where another part was searched with them.
+        pieces: Those of the space that are searched; None for all.
+        bounds: Those of the same space, where other pieces were searched with them.
         progress: Told of every chunk; when somebody stops it, what was found until then stays.
     """
-    counts, layout = Counts(), layout_of(space)
+    counts, known = Counts(), bounds or Bounds(space=space)
+    layout = known.layout
     asked = _Asked(
         space=space,
-        bounds=bounds or Bounds(space=space),
+        bounds=known,
         memory=_Memory.of(space, max_memory),
         rules=rules,
         energy=energy,
         least=least,
-        whole=EVALUATED_WHOLE if layout.rows < MANY_ROWS else 0,
+        scout=scout,
+        whole=EVALUATED_WHOLE if scout is not None and layout.rows < MANY_ROWS else 0,
     )
-    pieces = pieces_of(layout)[part]
+    pieces = pieces_of(layout) if pieces is None else pieces
     progress.begin(len(pieces), "searching")
     try:
         for choice, piece in pieces:
@@ -201,16 +216,16 @@ def search(
                 progress.check()
                 for block in _blocks(asked, chunk, choice):
                     counts.add(block, {} if within is None else within(block, chunk.axes))
+                    asked.bounds.evaluated += block.evaluated
                     if block.fits.any():
                         keeper.take(block, chunk.axes, choice)
             progress.advance()
     except Cancelled:
         counts.stopped = True
-    asked.bounds.limit = min(asked.bounds.limit, keeper.limit)
     return counts
 
 
-def pieces_of(layout: Layout) -> list[tuple[Choice, slice]]:
+def pieces_of(layout: Layout) -> list[Piece]:
     """Return the pieces of a layout that are searched one after the other, always in the same order."""
     return list(product(choices(layout.space), layout.pieces(ROWS_PER_CHECK)))
 
@@ -239,8 +254,15 @@ class _Asked:
     rules: tuple[Rule, ...]
     energy: bool
     least: Least | None
+    scout: Scout | None
     whole: int
     """Plans that are evaluated before bounds leave out some."""
+
+    def bound(self, keeper: Keeper) -> float:
+        """Return what a row's least figure has to be below to be evaluated."""
+        if self.scout is not None and self.bounds.limit is None:
+            self.bounds.limit = self.scout()
+        return keeper.limit if self.bounds.limit is None else self.bounds.limit
 
 
 def _chunks(asked: _Asked, piece: Axes, choice: Choice, counts: Counts, keeper: Keeper) -> Iterator[Valid]:
@@ -248,14 +270,14 @@ def _chunks(asked: _Asked, piece: Axes, choice: Choice, counts: Counts, keeper: 
     with np.errstate(all="ignore"):  # places where no plan is are worked out too
         plans = _possible(asked, piece, choice, counts)
         figures = None
-        left = asked.whole - counts.evaluated
-        if asked.least is not None and plans.at_most() > left and plans.count() > left:
+        left, is_bounded = asked.whole - asked.bounds.evaluated, asked.bounds.limit is not None
+        if asked.least is not None and (is_bounded or (plans.at_most() > left and plans.count() > left)):
             figures = asked.least(plans.axes, asked.bounds.least_s(plans.axes, choice))
         order = _order(plans.axes, figures)
     for start in range(0, len(order), ROWS_PER_CHUNK):
         rows = order[start : start + ROWS_PER_CHUNK]
-        if figures is not None and counts.evaluated > asked.whole:
-            good = figures[rows] < min(keeper.limit, asked.bounds.limit)
+        if figures is not None and (is_bounded or asked.bounds.evaluated > asked.whole):
+            good = figures[rows] < asked.bound(keeper)
             counts.rejected[SLOWER] += plans.of_rows(rows[~good]).count()
             rows = rows[good]
         if len(rows):
@@ -321,47 +343,67 @@ class Request:
         """Objectives by which plans are kept."""
         return self.pareto or (self.objective,)
 
+    @property
+    def is_bounded(self) -> bool:
+        """Whether rows have a least figure: only times and what follows from them have one."""
+        return self.axes in (("time",), ("cost",))
+
 
 def search_space(
     space: Space[Scenario],
     request: Request,
     *,
-    part: slice = WHOLE,
+    pieces: Sequence[Piece] | None = None,
     bounds: Bounds | None = None,
     progress: Progress = SILENT,
 ) -> tuple[Counts, list[Candidate]]:
-    """Return how many plans a space, or a part of it, has, and the good ones, the best first."""
+    """Return how many plans a space, or some pieces of it, have, and the good ones, the best first."""
     measure = Measure(space=space, availability=request.availability)
-    keeper = _keeper(measure, request)
-    counts = search(
+    keeper, known = _keeper(measure, request), bounds or Bounds(space=space)
+    searched = partial(
+        search,
         space,
-        keeper,
         within=_limited(measure, request.limits),
         least=_least(measure, request),
         max_memory=request.max_memory,
         rules=LAUNCHABLE if request.launchable else POSSIBLE,
         energy="energy" in request.axes,
-        part=part,
-        bounds=bounds,
-        progress=progress,
+        bounds=known,
     )
+
+    def scout() -> float:
+        limit, chosen, layout = np.inf, choices(space), known.layout
+        step = max(SAMPLED, layout.rows // SAMPLED_ROWS)
+        last = max(1, step // len(chosen))
+        while step:
+            parts = layout.pieces(ROWS_PER_CHECK) if step == 1 else [slice(None, None, step)]
+            sample = _keeper(measure, request, limit)
+            searched(sample, pieces=list(product(chosen, parts)))
+            first = [one.fields for one in sample.kept()]
+            if len(first) < request.count:
+                step //= SAMPLED
+                continue
+            limit = float(np.nextafter(sample.kept()[-1].keys[0], np.inf))
+            found = Counter(Choice(one["recompute"], one["attention"], one["schedule"] == "dualpipe") for one in first)
+            usual = [found.most_common(1)[0][0]]
+            step, chosen = last if chosen != usual and step > last else 0, usual
+        return limit
+
+    counts = searched(keeper, scout=scout, pieces=pieces, progress=progress)
     return counts, keeper.kept()
 
 
-def _keeper(measure: Measure, request: Request) -> First | Front:
+def _keeper(measure: Measure, request: Request, limit: float = np.inf) -> First | Front:
     def figures(block: Block, axes: Axes) -> tuple[Any, ...]:
         evaluated = measure.of_block(block, axes)
         return tuple(measure(objective, evaluated) for objective in request.axes)
 
-    return Front(figure=figures) if request.pareto else First(figure=figures, count=request.count)
+    return Front(figure=figures) if request.pareto else First(figure=figures, count=request.count, limit=limit)
 
 
 def _least(measure: Measure, request: Request) -> Any:
-    """What makes the least figure of each row of the least seconds of its steps; None where nothing bounds them.
-
-    Only times and what follows from them have a bound.
-    """
-    if request.pareto or request.objective not in ("time", "cost"):
+    """What makes the least figure of each row of the least seconds of its steps; None where nothing bounds them."""
+    if not request.is_bounded:
         return None
 
     def least(axes: Axes, least_s: Any) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 
 from sightline.launching.training.rules import LAUNCH_RULES
 from sightline.loading.plans import OFFERED
-from sightline.planning.training.candidates import OFFLOAD, SCHEDULE, ZERO, Array, Axes
+from sightline.planning.training.candidates import OFFLOAD, SCHEDULE, ZERO, Array, Axes, along
 from sightline.scenario import Scenario
 from sightline.scenario.plan import OFFLOADABLE
 from sightline.scenario.rules import TRAINING_RULES, facts_of
@@ -109,8 +109,8 @@ def _restricted(space: Space[Scenario], scenario: Scenario, axes: Axes) -> Itera
     if replicas is not None:
         yield np.isin(scenario.plan.data_parallel, replicas)
     if space.values.get("virtual_stages", ()) is None:
-        chunks: Any = scenario.plan.pipeline_parallel * scenario.plan.virtual_stages
-        yield np.asarray((scenario.plan.virtual_stages == 1) | (scenario.model.layers % chunks == 0))
+        layers: Any = scenario.model.layers / (scenario.plan.pipeline_parallel * scenario.plan.virtual_stages)
+        yield np.asarray((scenario.plan.virtual_stages == 1) | (layers == np.floor(layers)))
     subsets = space.values.get("offload")
     if subsets is not None:
         grid = np.meshgrid(*axes.offload.values(), indexing="ij")
@@ -151,7 +151,7 @@ def _distinct(valid: Valid, scenario: Scenario) -> Valid:
 
 def _first(mask: Array, dimension: int) -> Array:
     """The first place along a dimension that a mask has."""
-    first: Array = mask & (np.cumsum(mask, axis=dimension) == 1)
+    first: Array = mask & (along(np.arange(mask.shape[dimension]), dimension) == mask.argmax(dimension, keepdims=True))
     return first
 
 
