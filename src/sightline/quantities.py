@@ -82,19 +82,24 @@ def as_python(value: Any) -> Any:
     return value.item() if isinstance(value, (np.generic, np.ndarray)) and value.ndim == 0 else value
 
 
+_PLAIN = {str, int, bool, type(None)}
+"""Types of values that JSON says as they are."""
+
+
 def as_json(value: Any) -> Any:
     """Return ``value`` as JSON can say it: without NumPy types and tuples.
 
     NaN and infinity are null, dates are text.
     """
+    if type(value) in _PLAIN or (type(value) is float and math.isfinite(value)):
+        return value
     if isinstance(value, Mapping):
         return {str(key): as_json(item) for key, item in value.items()}
     if isinstance(value, np.ndarray | np.generic):
         return as_json(value.tolist())
-    if isinstance(value, set | frozenset):
-        return sorted(as_json(item) for item in value)
-    if isinstance(value, list | tuple):
-        return [as_json(item) for item in value]
+    if isinstance(value, list | tuple | set | frozenset):
+        items = [as_json(item) for item in value]
+        return items if isinstance(value, list | tuple) else sorted(items)
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)

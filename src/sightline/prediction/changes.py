@@ -83,10 +83,12 @@ def changed(scenario: Any, change: Change) -> Any:
     return replace(other, workload=replace(other.workload, batch=change["batch"])) if "batch" in change else other
 
 
-def allowed_changes(scenario: Any) -> Iterator[tuple[Change, Any]]:
-    """Yield the candidate changes that break no rule which the plan keeps, and the scenarios that they lead to."""
+def allowed_changes(
+    scenario: Any, is_wanted: Callable[[Change], bool] = lambda _: True
+) -> Iterator[tuple[Change, Any]]:
+    """Yield the wanted changes that break no rule which the plan keeps, and the scenarios that they lead to."""
     own = verdict(scenario).rejected.keys()
-    for change in candidate_changes(scenario):
+    for change in filter(is_wanted, candidate_changes(scenario)):
         other = changed(scenario, change)
         if verdict(other).rejected.keys() <= own:
             yield change, other
@@ -301,13 +303,12 @@ def what_would_fit(profile: Profile, predict: Callable[[Any], Profile]) -> Seque
 
     smaller = list(_smaller_batches(scenario) if is_served else _smaller_micro_batches(scenario))
     sized = {name for change in smaller for name in change}
-    freeing = (
-        (change, other)
-        for change, other in allowed_changes(scenario)
-        if not sized & change.keys()
-        and (risk := risk_of(change, scenario.plan)).frees_memory
-        and (is_served or not risk.changes_numerics)
-    )
+
+    def frees_memory(change: Change) -> bool:
+        risk = risk_of(change, scenario.plan)
+        return not sized & change.keys() and risk.frees_memory and (is_served or not risk.changes_numerics)
+
+    freeing = allowed_changes(scenario, frees_memory)
     single = [*islice(fitting((change, changed(scenario, change)) for change in smaller), 1), *fitting(freeing)]
     return [does_not_fit(profile), *(single or [NO_SINGLE_CHANGE])]
 
