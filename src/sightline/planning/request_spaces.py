@@ -1,7 +1,7 @@
 """What people ask of a search of plans: read, checked, searched and explained."""
 
 import shlex
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from os import PathLike
@@ -115,11 +115,16 @@ def priced(
 def launched(spaces: Sequence[Space[Any]]) -> list[Space[Any]]:
     """Return spaces without the frameworks for which no launch is written, where one is for any that is named."""
     named = [_frameworks(space) for space in spaces]
-    written = {name for names in named for name in names if name in (*WRITERS, *ENGINE_WRITERS)}
-    if others := dict.fromkeys(name for names in named if written for name in names if name not in written):
-        said = f"left out: no launch is written for {', '.join(others)}; --all searches it too"
-        spaces = [_of_frameworks(space, written, said) for space in spaces if written & {*_frameworks(space)}]
-    return list(spaces)
+    written = {name for names in named for name in names} & {*WRITERS, *ENGINE_WRITERS}
+    others = dict.fromkeys(name for names in named for name in names if name not in written)
+    if not (written and others):
+        return list(spaces)
+    said, found = f"left out: no launch is written for {', '.join(others)}; --all searches it too", []
+    for space, names in zip(spaces, named, strict=True):
+        kept = {"framework": tuple(name for name in names if name in written)} if "framework" in space.values else {}
+        if written & {*names}:
+            found.append(replace(space, values={**space.values, **kept}, warnings=(*space.warnings, said)))
+    return found
 
 
 def _frameworks(space: Space[Any]) -> Sequence[str]:
@@ -128,13 +133,6 @@ def _frameworks(space: Space[Any]) -> Sequence[str]:
         return space.values["framework"] or ()
     plan = space.scenario.plan
     return (plan.framework.name if isinstance(space.scenario, Scenario) else plan.engine.name,)
-
-
-def _of_frameworks(space: Space[Any], names: Container[str], remark: str) -> Space[Any]:
-    """A space with only some of the frameworks that it names."""
-    kept = {"framework": tuple(name for name in _frameworks(space) if name in names)}
-    values = {**space.values, **kept} if "framework" in space.values else space.values
-    return replace(space, values=values, warnings=(*space.warnings, remark))
 
 
 def together(spaces: Sequence[Space[Any]]) -> list[Space[Any]]:

@@ -133,23 +133,19 @@ def freed(space: Space[Any], free: Iterable[str]) -> Space[Any]:
     return replace(space, values={**opened(space.scenario, names).values, **follows, **whole, **stays})
 
 
-_OF_EXPERTS = ("attention_data_parallel",)
 _OF_FP8 = ("fp8_recipe", "fp8_parameter_gather", "fp8_transpose_cache", "bf16_layers", "narrow_head")
 _OF_GROUPS = ("group_batches", "split", "stage_layers")
-"""Choices of mixtures of experts, of low precision and of heterogeneous devices; others are not predicted for these."""
+"""Choices of low precision and of heterogeneous devices."""
 
 
 def choices_of(scenario: Any) -> list[str]:
     """Return the fields of a scenario's plan that have an effect on it, the engine as ``framework``."""
-    model, plan, serves = scenario.model, scenario.plan, scenario.workload.task == "serve"
+    plan, names = scenario.plan, ["framework" if one.name == "engine" else one.name for one in fields(scenario.plan)]
     without = {
         *(() if scenario.cluster.groups else _OF_GROUPS),
         *(() if plan.dtype in LOW_PRECISION else _OF_FP8),
-        *(() if model.experts is not None else _OF_EXPERTS),
+        *(() if scenario.workload.task == "serve" else SERVING_ONLY),
         *(() if getattr(plan, "adapter", None) else ("adapter_exchange",)),
-        *(() if serves else SERVING_ONLY),
+        *(() if scenario.model.experts else (name for name in names if name.startswith("expert_"))),
     }
-    names = ["framework" if one.name == "engine" else one.name for one in fields(plan)]
-    return [
-        name for name in names if name not in without and (model.experts is not None or not name.startswith("expert_"))
-    ]
+    return [name for name in names if name not in without]

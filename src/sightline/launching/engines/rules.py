@@ -109,41 +109,24 @@ def engine_workers(framework: Engine, disaggregate: Disaggregation) -> Checks:
 
 
 def engine_tiers(framework: Engine, kv_tiers: tuple[KvTier, ...], prefix_cache: bool) -> Checks:
-    """Engines keep evicted keys and values in so many memories behind the device's."""
+    """Engines keep evicted keys and values in so many memories behind the device's, or in none."""
     most, count = TIERS.get(framework.name, 0), len(kv_tiers)
     yield Check(
-        not count or most > 0,
-        "plan.kv_tiers is not launched with {framework.name}; launched with " + ", ".join(TIERS),
-    )
-    yield Check(
-        not most or count <= most,
+        count <= most,
         "plan.kv_tiers has {count} memories; {framework.name} keeps keys and values in at most {most} behind the "
-        "device's",
+        "device's, vllm in any number",
         {"count": count, "most": most},
     )
-    yield Check(
-        not (most and count) or prefix_cache, "plan.kv_tiers needs plan.prefix_cache true, whose blocks the tiers keep"
-    )
+    yield Check(not count or prefix_cache, "plan.kv_tiers needs plan.prefix_cache true, whose blocks the tiers keep")
 
 
-def tiers_of_workers(framework: Engine, kv_tiers: tuple[KvTier, ...], disaggregate: Disaggregation) -> Checks:
+def tiers_of_workers(kv_tiers: tuple[KvTier, ...], disaggregate: Disaggregation) -> Checks:
     """Servers for prefill or decode alone have no memories behind the device's."""
-    yield Check(
-        not kv_tiers or framework.name not in TIERS,
-        "plan.kv_tiers is not launched with plan.disaggregate; one of them is",
-    )
+    yield Check(not kv_tiers, "plan.kv_tiers is not launched with plan.disaggregate; one of them is")
 
 
-def server_degrees(
-    framework: Engine,
-    key: str,
-    tensor_parallel: Count,
-    pipeline_parallel: Count,
-    data_parallel: Count,
-    expert_parallel: Count,
-) -> Checks:
+def server_degrees(framework: Engine, key: str, degrees: Mapping[str, Count]) -> Checks:
     """Some engines launch no pipeline, data or expert parallelism."""
-    degrees = dict(zip(DEGREES, (tensor_parallel, pipeline_parallel, data_parallel, expert_parallel), strict=True))
     for name in LACKING.get(framework.name, ()):
         yield Check(
             degrees[name] == 1,
@@ -152,65 +135,36 @@ def server_degrees(
         )
 
 
-def server_on_a_node(
-    framework: Engine, key: str, node_devices: int, tensor_parallel: Count, pipeline_parallel: Count
-) -> Checks:
-    """A server of some engines has the devices of one node."""
-    lacking = LACKING.get(framework.name, DEGREES)
-    degrees = {"tensor_parallel": tensor_parallel, "pipeline_parallel": pipeline_parallel}
-    for name in degrees.keys() - set(lacking):
-        yield Check(
-            degrees[name] <= node_devices,
-            "{key}.{name} is {degree}; a server of {framework.name} has the devices of one node, {node_devices}",
-            {"name": name, "degree": degrees[name]},
-        )
-
-
-def vllm_experts(
-    framework: Engine, key: str, tensor_parallel: Count, data_parallel: Count, expert_parallel: Count
-) -> Checks:
-    """Ranks of vLLM share the experts, all of them or none."""
-    ranks = tensor_parallel * data_parallel
+def server_on_a_node(framework: Engine, key: str, node_devices: int, degrees: Mapping[str, Count]) -> Checks:
+    """Servers of some engines, and data-parallel ranks of vLLM, have the devices of one node."""
+    taken, replicated = degrees["tensor_parallel"] * degrees["pipeline_parallel"], degrees["data_parallel"] > 1
+    confined = replicated if framework.name == "vllm" else framework.name in LACKING
     yield Check(
-        (expert_parallel == 1) | (expert_parallel == ranks) | (framework.name != "vllm"),
-        "{key}.expert_parallel is {expert_parallel}; vLLM spreads experts over all ranks of tensor x data parallel or "
-        "splits each over them: allowed are 1 and {ranks}",
-        {"ranks": ranks},
-    )
-
-
-def vllm_ranks(
-    framework: Engine,
-    key: str,
-    node_devices: int,
-    tensor_parallel: Count,
-    pipeline_parallel: Count,
-    data_parallel: Count,
-) -> Checks:
-    """Data-parallel ranks of vLLM fit on a node."""
-    taken = tensor_parallel * pipeline_parallel
-    yield Check(
-        (data_parallel == 1) | (taken <= node_devices) | (framework.name != "vllm"),
-        "{key}.data_parallel is {data_parallel} with ranks of {taken} devices; allowed: ranks that fit on a node of "
-        "{node_devices}",
+        np.logical_not(confined) | (taken <= node_devices),
+        "{key}.tensor_parallel x pipeline_parallel is {taken}; allowed with {framework.name} and data_parallel "
+        "{degrees[data_parallel]}: the devices of a node, {node_devices}",
         {"taken": taken},
     )
 
 
-def tensorrt_attention(
-    framework: Engine, key: str, model: Model, tensor_parallel: Count, data_parallel: Count
-) -> Checks:
-    """Data-parallel attention of TensorRT-LLM spans all ranks of a model with experts."""
-    alone = (data_parallel == 1) | (framework.name != "tensorrt-llm")
+def vllm_experts(framework: Engine, key: str, degrees: Mapping[str, Count]) -> Checks:
+    """Ranks of vLLM share the experts, all of them or none."""
+    ranks, split = degrees["tensor_parallel"] * degrees["data_parallel"], degrees["expert_parallel"]
     yield Check(
-        alone | (model.experts is not None),
-        "{key}.data_parallel is {data_parallel}; TensorRT-LLM has it for attention of models with experts; "
-        "plan.replicas are servers of their own",
+        (split == 1) | (split == ranks) | (framework.name != "vllm"),
+        "{key}.expert_parallel is {degrees[expert_parallel]}; vLLM spreads experts over all ranks of tensor x data "
+        "parallel or splits each over them: allowed are 1 and {ranks}",
+        {"ranks": ranks},
     )
+
+
+def tensorrt_attention(framework: Engine, key: str, model: Model, degrees: Mapping[str, Count]) -> Checks:
+    """Data-parallel attention of TensorRT-LLM spans all ranks of a model with experts."""
+    alone = (degrees["data_parallel"] == 1) | (framework.name != "tensorrt-llm")
     yield Check(
-        alone | (tensor_parallel == 1) | (model.experts is None),
-        "{key}.tensor_parallel is {tensor_parallel} with data_parallel {data_parallel}; TensorRT-LLM's data-parallel "
-        "attention spans all ranks: allowed is tensor_parallel 1",
+        alone | ((degrees["tensor_parallel"] == 1) & (model.experts is not None)),
+        "{key}.data_parallel is {degrees[data_parallel]}; TensorRT-LLM has it for attention of models with experts, "
+        "with tensor_parallel 1; plan.replicas are servers of their own",
     )
 
 
@@ -276,7 +230,7 @@ def launch_questions(scenario: Any) -> Iterator[tuple[tuple[Rule, ...], Facts]]:
     yield tuple(rule for rule in LAUNCH_RULES if rule not in of_role), facts
     for role, plan in roles.items():
         degrees = {name: getattr(plan, name) for name in DEGREES}
-        yield of_role, {**facts, **degrees, "key": f"plan.disaggregate.{role}" if role else "plan"}
+        yield of_role, {**facts, "degrees": degrees, "key": f"plan.disaggregate.{role}" if role else "plan"}
 
 
 def without_option(scenario: GenerationScenario) -> Iterator[tuple[str, bool]]:
