@@ -11,6 +11,8 @@ from fuzzing.verbs import VERBS
 
 CPU_S = 1.0
 """Of a processor, which the loop takes before it is ended."""
+TAKEN_BYTES = 2**27
+"""Of memory, which an input may take."""
 
 
 def traceback() -> None:
@@ -30,11 +32,23 @@ def memory() -> None:
     bytearray(2 * worker.MEMORY_BYTES)
 
 
+def much() -> None:
+    bytearray(b"1") * (worker.TAKEN_BYTES * 3 // 2)
+
+
+def warning() -> None:
+    import numpy
+
+    numpy.float64(1.0) / numpy.float64(0.0)
+
+
 def death() -> None:
     os.abort()
 
 
-DEFECTS: Mapping[str, Callable[[], None]] = {one.__name__: one for one in (traceback, loop, wait, memory, death)}
+DEFECTS: Mapping[str, Callable[[], None]] = {
+    one.__name__: one for one in (traceback, loop, wait, memory, much, warning, death)
+}
 
 
 def planted(arguments: Sequence[str]) -> str:
@@ -50,6 +64,6 @@ def planted(arguments: Sequence[str]) -> str:
 
 def serve(connection: Connection, place: str) -> None:
     """Answer inputs as `fuzzing.worker.serve`, with the planted verb and less time."""
-    worker.CPU_S = CPU_S
+    worker.CPU_S, worker.TAKEN_BYTES = CPU_S, TAKEN_BYTES
     VERBS[planted.__name__] = planted
     worker.serve(connection, place)

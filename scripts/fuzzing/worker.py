@@ -11,6 +11,7 @@ import traceback
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import FrameType
@@ -21,8 +22,12 @@ from fuzzing.verbs import VERBS, Defect
 
 MEMORY_BYTES: Final = 5 * 2**30
 """Of addresses. What is imported and its threads take 2 GiB of them."""
-CPU_S: Final = 20.0
+TAKEN_BYTES: Final = 2**30
+"""Of memory, that one input may take at a time."""
+CPU_S: Final = 5.0
 """Of one input."""
+_IMPORTED: Final = ("sightline.cli.app", "sightline.prediction", "sightline.launching", "numpy", "polars")
+"""What a process loads before its first input, whose time it is not."""
 _SHOWN: Final = 12
 """Frames of a traceback."""
 
@@ -47,6 +52,8 @@ def serve(connection: Connection, place: str) -> None:
     """Answer inputs until there are no more; a process that dies has a traceback in the file ``died``."""
     folder = Path(place)
     _limit(folder)
+    for module in _IMPORTED:
+        import_module(module)
     with contextlib.suppress(EOFError, KeyboardInterrupt):
         while True:
             connection.send(outcome_of(connection.recv(), folder / "files"))
@@ -74,6 +81,21 @@ def _too_long(_: int, __: FrameType | None) -> None:
     raise TooLong(f"more than {CPU_S:.0f} s of a processor")
 
 
+def _most_bytes(*, anew: bool = False) -> int:
+    """The most memory that this process had at a time; ``anew`` from now on, on Linux alone."""
+    with contextlib.suppress(OSError):
+        if anew:
+            Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+        said = Path("/proc/self/status").read_text(encoding="ascii")
+        return 1024 * int(said.partition("VmHWM:")[2].split()[0])
+    return 0
+
+
+def _check_memory(taken_bytes: int) -> None:
+    if taken_bytes > TAKEN_BYTES:
+        raise Defect(f"more than {TAKEN_BYTES / 1e9:.1f} GB of memory at a time: {taken_bytes / 1e9:.1f}")
+
+
 @contextlib.contextmanager
 def _timed() -> Iterator[None]:
     signal.setitimer(signal.ITIMER_PROF, CPU_S)
@@ -91,9 +113,12 @@ def outcome_of(asked: Input, folder: Path) -> Outcome:
     for name, content in asked.files.items():
         Path(name).parent.mkdir(parents=True, exist_ok=True)
         Path(name).write_bytes(content)
+    before = _most_bytes(anew=True)
     try:
         with _timed():
-            return Outcome(word=VERBS[asked.verb](asked.arguments))
+            word = VERBS[asked.verb](asked.arguments)
+        _check_memory(_most_bytes() - before)
+        return Outcome(word=word)
     except (Exception, SystemExit, TooLong) as error:  # noqa: BLE001 - whatever comes out is what is looked for
         return _defect(error)
 

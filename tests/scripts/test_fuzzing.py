@@ -49,6 +49,8 @@ def look(fuzz, monkeypatch, tmp_path, capsys):
         ("loop", "TooLong: more than "),
         ("wait", "no answer"),
         ("memory", "MemoryError"),
+        ("much", "Defect: more than 0.1 GB of memory"),
+        ("warning", "RuntimeWarning: divide by zero"),
         ("death", "the process died"),
     ],
 )

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from serving_scenarios import serving
 
+from sightline.anchors.corrected import simulated
 from sightline.progress import Progress
 from sightline.simulation.load import load_of
 from sightline.simulation.results.summary import figures_from, summary_of
@@ -66,3 +67,10 @@ def test_a_load_of_nobody_has_no_figures(server, scenario):
     found = serve_streamed(iter(()), server.deployment(scenario))
     assert found.totals.requests == 0
     assert figures_from(found)["ttft_s"]["mean"] is None
+
+
+def test_requests_are_counted_while_rows_are_kept(scenario):
+    states = []
+    simulated([scenario], Progress(states.append, every_s=0.0), intervals=False)
+    assert {(state.what, state.total) for state in states} == {("simulating requests", COUNT)}
+    assert [states[0].done, states[-1].done] == [0, COUNT]

@@ -31,9 +31,35 @@ _COMMANDS: Final = (
         "torchrun --nproc_per_node 8 --nnodes $N pretrain_gpt.py --num-layers 32 --hidden-size 4096 --seq-length 2048"
         " --num-attention-heads 32 --micro-batch-size 2 --global-batch-size 64 --tensor-model-parallel-size 2 --bf16"
     ),
+    (
+        "MODEL=(--num-layers 32 --hidden-size 4096 --num-attention-heads 32 --num-experts 8 --moe-layer-freq [1]*4)\n"
+        "PLAN+=(--pipeline-model-parallel-size 4 --pipeline-model-parallel-layout 'Et|(tt|)*2t*3L' ${X:-$Y})\n"
+        'N=$((2*4)); torchrun --nproc_per_node $N pretrain_gpt.py "${MODEL[@]}" ${PLAN[@]}\n'
+    ),
     "for i in 1 2; do X=$((i + 1)); echo ${X:-3} `date` $(hostname); done && vllm serve x --port=$X <<EOF\nEOF\n",
 )
-_SIGNS: Final = ("'", '"', "\\", "$(", "`", "${", "<<E", ";", "&&", "|", "#", "$X", "--", "-")
+_SIGNS: Final = (
+    "'",
+    '"',
+    "\\",
+    "$(",
+    "`",
+    "${",
+    "<<E",
+    ";",
+    "&&",
+    "|",
+    "#",
+    "$X",
+    "--",
+    "-",
+    "|",
+    "&",
+    "<",
+    "(",
+    ")",
+    "A=(",
+)
 
 
 def _launched(framework: str, plan: Mapping[str, Any]) -> dict[str, str]:
@@ -75,6 +101,8 @@ def launches() -> Maker:
     def make(rng: Random) -> Input:
         if rng.random() < 0.4:
             command = _wrong_command(rng, rng.choice(commands))
+            if rng.random() < 0.4:
+                command = raw.mutated(rng, command.encode("utf-8", "surrogatepass")).decode("utf-8", "replace")
             if rng.random() < 0.5:
                 return _imported("launch.sh", {"launch.sh": command.encode("utf-8", "surrogatepass")})
             return _imported(command.replace("\0", ""), {})

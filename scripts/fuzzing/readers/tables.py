@@ -34,6 +34,15 @@ _REQUESTS: Final[Sequence[Sequence[Row]]] = (
         {"Timestamp": 5 * n, "Model": "ChatGPT", "Request tokens": 472, "Response tokens": 18, "Total tokens": 490}
         for n in range(6)
     ],
+    [
+        {"timestamp": f"2024-05-10T1{n}:00:00.{9 - n}{zone}", "prompt_tokens": 9, "output_tokens": 3}
+        for n, zone in enumerate(("Z", "+02:00", "-0400", "Z", "+00:00"))
+    ],
+    [
+        {"timestamp": time, "prompt_tokens": 9, "output_tokens": 3}
+        for time in ("2026-02-28 23:59:59", "2026-03-01 00:00")
+    ],
+    [{"timestamp": 1_700_000_000_000 + n * 7 % 5, "prompt_tokens": 9, "output_tokens": 3} for n in range(6)],
     [{"arrival_timestamp": 0.1 * n, "prompt_size": 100, "token_size": 10} for n in range(6)],
     [{"arrived_at": 0.1 * n, "num_prefill_tokens": 100, "num_decode_tokens": 10} for n in range(6)],
     [{"arrival_time_ns": 10**8 * n, "input_toks": 100, "output_toks": 10} for n in range(6)],

@@ -85,7 +85,7 @@ def simulate(
         streamed: Whether to keep no rows, in the same memory for any number of requests; by default, if the workload
             states more than a million.
         rows: Of a streamed load: takes the numbers and rows of requests that ended, piece by piece.
-        progress: Counts requests of a streamed load; when it is cancelled the rest of the load is left out.
+        progress: Counts requests; when it is cancelled, further runs and the rest of a streamed load are left out.
 
     Raises:
         InputError: The task is another, the load cannot be read, the plan has what no simulation follows, or no anchor
@@ -218,17 +218,19 @@ def simulated(
 
     Args:
         loads: What is simulated.
-        progress: Told how many are done; each search is a stage of its own.
+        progress: Told how many are done, of one load its requests; each search is a stage of its own.
         known: What runs of one's own cluster teach.
         capacity: Whether the profiles are at the highest rate that meets the objective.
         intervals: Whether they have intervals, which take further runs.
         stream: Whether no rows of requests are kept.
     """
     answers, capacities = [], []
-    for load in loads if capacity else progress.over(loads, "simulating"):
+    of_one = progress if len(loads) == 1 else SILENT
+    for load in loads if capacity or len(loads) == 1 else progress.over(loads, "simulating"):
         if not capacity:
             streamed = stream or None  # loads that are too long to keep are streamed without being asked
-            answers.append(simulate(load, anchor=known or (), intervals=intervals, streamed=streamed))
+            answer = simulate(load, anchor=known or (), intervals=intervals, streamed=streamed, progress=of_one)
+            answers.append(answer)
             continue
         most = find_capacity(load, anchor=known or (), intervals=intervals, progress=progress)
         # The figures are those at the capacity; where no rate meets the objective, those of the load as it is.

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from sightline.exploration.study_answer import View
 from sightline.loading import generation_from_mapping, scenario_from_mapping
 from sightline.prediction import predict
 from sightline.profile import LEVELS
+from sightline.progress import SILENT, Progress
 from sightline.quantities import Number
 from sightline.scenario import Device, GenerationScenario, Scenario
 from sightline.technology.budget import Budget
@@ -189,28 +190,45 @@ class Search:
         return {"area_of_l2": np.array(self.choices.l2_shares)[:, None, None, None]}
 
 
-def trainings(base: Mapping[str, Any], view: View, fabric: Fabric, found: Devices, search: Search) -> dict[str, Best]:
+def trainings(
+    base: Mapping[str, Any], view: View, fabric: Fabric, found: Devices, search: Search, progress: Progress = SILENT
+) -> dict[str, Best]:
     """Return the fastest training step at every node and memory, with the plan searched at each, and with one for all.
 
     The one plan has the degrees and micro-batch that are best with the first node and memory.
     """
-    searched = training(base, view, fabric, found, search)
+    searched = training(base, view, fabric, found, search, progress)
     first = {name: (int(searched.figures[name].flat[0]),) for name in DEGREES}
     return {
         "training": searched,
-        ONE_PLAN: training(base, view, fabric, found, replace(search, plans=Plans(**first))),
+        ONE_PLAN: training(base, view, fabric, found, replace(search, plans=Plans(**first)), progress),
     }
 
 
-def training(base: Mapping[str, Any], view: View, fabric: Fabric, found: Devices, search: Search) -> Best:
+STEPS: Final = 2 * len(RECOMPUTE)
+"""That `trainings` counts."""
+
+
+def training(
+    base: Mapping[str, Any], view: View, fabric: Fabric, found: Devices, search: Search, progress: Progress = SILENT
+) -> Best:
     """Return the fastest training step at every node and memory."""
-    return reduce(Best.or_better, (_training(base, view, fabric, found, search, recompute) for recompute in RECOMPUTE))
+    return reduce(
+        Best.or_better, (_training(base, view, fabric, found, search, recompute, progress) for recompute in RECOMPUTE)
+    )
 
 
 def _training(
-    base: Mapping[str, Any], view: View, fabric: Fabric, found: Devices, search: Search, recompute: str
+    base: Mapping[str, Any],
+    view: View,
+    fabric: Fabric,
+    found: Devices,
+    search: Search,
+    recompute: str,
+    progress: Progress,
 ) -> Best:
     """The same with one kind of recomputation; the plan's axes come before those of the devices."""
+    progress.check()
     plans = search.plans
     degrees = {name: _along(getattr(plans, name), 2 - place + len(AXES)) for place, name in enumerate(DEGREES)}
     stated = {name: int(values.flat[0]) for name, values in degrees.items()}
@@ -224,6 +242,7 @@ def _training(
     cluster = replace(scenario.cluster, device=found.device)
     everywhere = replace(scenario, plan=plan, cluster=cluster)
     profile = predict(everywhere)
+    progress.advance()
     possible = _possible(everywhere, found, profile.fits)
     figures = {**search.design, **degrees, "recompute": recompute, **_figures(found)}
     return best_of(profile.step_time_s, possible, figures | _shares(profile.levels), search.points)

@@ -109,10 +109,13 @@ class _Simulation:
     scaler: Autoscaler | None = None
 
 
-def serve(load: Iterable[Requests], deployment: Deployment) -> Outcome:
-    """Serve a load and return its outcome, with a row per request and per iteration."""
-    parts, simulation = list(load), _new(deployment)
-    pieces = list(_pieces(parts, simulation))
+def serve(load: Iterable[Requests], deployment: Deployment, progress: Progress = SILENT) -> Outcome:
+    """Serve a load and return its outcome, with a row per request and per iteration; progress counts requests."""
+    parts, simulation, pieces = list(load), _new(deployment), []
+    progress.begin(sum(map(len, parts)), "simulating requests")
+    for piece in _pieces(parts, simulation):
+        pieces.append(piece)
+        progress.advance(len(piece.ended))
     return _outcome(joined(parts), Piece(*map(np.concatenate, zip(*pieces, strict=True))), simulation)
 
 

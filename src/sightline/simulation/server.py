@@ -8,6 +8,7 @@ from sightline.prediction.generation.batch_profile import Knowledge, server_cons
 from sightline.prediction.generation.engine_constants import InferenceConstants
 from sightline.prediction.generation.replica import Worker, worker_of
 from sightline.prediction.generation.uncertainty import request_spread, served_spreads
+from sightline.progress import SILENT, Progress
 from sightline.scenario import GenerationScenario, ServingScenario
 from sightline.simulation import deployment
 from sightline.simulation.deployment import PoolPlan, Room
@@ -145,13 +146,14 @@ class Server:
         load: Load | None = None,
         factors: tuple[float, float] = (1.0, 1.0),
         on_remark: Callable[[str], None] = lambda _: None,
+        progress: Progress = SILENT,
     ) -> Outcome:
         """Return what becomes of a scenario's load, or of another one, with factors on prompts' and on decode times.
 
         ``on_remark`` takes sentences about a trace that was not as it should be.
         """
         requests = load_of(scenario, on_remark=on_remark) if load is None else load
-        return serve(requests, self.deployment(scenario, factors))
+        return serve(requests, self.deployment(scenario, factors), progress)
 
     def before_queue(self, time: str, value: float) -> tuple[float, float]:
         """Return the ends of a figure of the requests' times by what passes before the engine's queue.

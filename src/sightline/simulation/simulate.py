@@ -102,7 +102,7 @@ def simulate(
         streamed: Whether to keep no rows, in the same memory for any number of requests; by default, if the workload
             states more than a million.
         rows: Of a streamed load: takes the numbers and rows of requests that ended, piece by piece.
-        progress: Counts requests of a streamed load.
+        progress: Counts requests, of each run anew.
         known: What was measured of one's own server.
 
     Raises:
@@ -112,7 +112,7 @@ def simulate(
     server = server_of(scenario, known, parts)
     if (is_long(scenario) if streamed is None else streamed) and server.fits:
         return _profile_streamed(server, scenario, parts, intervals=intervals, rows=rows, progress=progress)
-    return profile_of(server, scenario, load=parts, intervals=intervals)
+    return profile_of(server, scenario, load=parts, intervals=intervals, progress=progress)
 
 
 def is_long(scenario: ServingScenario) -> bool:
@@ -122,19 +122,24 @@ def is_long(scenario: ServingScenario) -> bool:
 
 
 def profile_of(
-    server: Server, scenario: ServingScenario, *, load: Load | None = None, intervals: bool = True
+    server: Server,
+    scenario: ServingScenario,
+    *,
+    load: Load | None = None,
+    intervals: bool = True,
+    progress: Progress = SILENT,
 ) -> Profile:
     """Return the profile of a load on a server that is ready."""
     if not server.fits:
         return _unfit(server, scenario, sum(map(len, load_of(scenario) if load is None else load)))
     remarks: list[str] = []
     slo = scenario.workload.slo
-    outcome = server.serve(scenario, load, on_remark=remarks.append)
+    outcome = server.serve(scenario, load, on_remark=remarks.append, progress=progress)
 
     def run(question: ServingScenario, factors: Factors = AS_PREDICTED) -> Summary:
-        return summary_of(server.serve(question, load, factors), slo)
+        return summary_of(server.serve(question, load, factors, progress=progress), slo)
 
-    again = run if intervals else None
+    again = run if intervals and not progress.cancelled else None
     profile = _profile(server, scenario, summary_of(outcome, slo), again, remarks, is_drawn=load is None)
     return profile.replace(outcome=outcome)
 

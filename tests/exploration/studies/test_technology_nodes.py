@@ -9,6 +9,7 @@ from sightline.errors import InputError
 from sightline.exploration.base import StudyRequest
 from sightline.exploration.node_times import ONE_PLAN, SHARES
 from sightline.exploration.studies.technology_nodes import MEMORIES, NODES, SEARCH, study
+from sightline.progress import Cancelled, Progress
 
 
 @pytest.fixture(scope="module")
@@ -131,3 +132,18 @@ def test_both_tasks_take_what_is_set_of_them():
 def test_devices_come_in_whole_nodes(count):
     with pytest.raises(InputError, match=r"cluster\.devices of technology-nodes is .*a multiple of 8"):
         study(StudyRequest(quick=True, overrides={"cluster.devices": count}))
+
+
+def test_a_study_counts_every_prediction_and_stops_after_the_first():
+    states = []
+
+    def tell(state):
+        states.append(state)
+        if state.done:
+            progress.cancel()
+
+    progress = Progress(tell, every_s=0.0)
+    with pytest.raises(Cancelled):
+        study(StudyRequest(quick=True, progress=progress))
+    assert [state.done for state in states] == [0, 1]
+    assert states[0].total >= 40

@@ -84,16 +84,19 @@ def study(request: StudyRequest) -> StudyAnswer:
     fabrics = (FABRICS[0], FABRICS[-1]) if request.quick else FABRICS
     views, choices = request.views("both"), search.choices
     parts: list[dict[str, Any]] = []
+    steps = len(SCALINGS) * len(fabrics) * len(views) * (node_times.STEPS + 1)
+    request.progress.begin(steps, "searching devices and plans")
     for scaling in SCALINGS:
         for fabric in fabrics:
             found = node_times.devices(choices, scaling, fabric)
             for view in views:
                 request.progress.check()
                 bests = {
-                    **node_times.trainings(base, view, fabric, found, search),
+                    **node_times.trainings(base, view, fabric, found, search, request.progress),
                     **node_times.generation(served, view, fabric, found, search),
                 }
                 parts += _parts(bests, view, scaling, fabric, choices)
+                request.progress.advance()
     columns = {name: np.concatenate([np.asarray(part[name]) for part in parts]).tolist() for name in parts[0]}
     unfit = int(np.isnan(columns["time_s"]).sum())
     columns["speedup"] = speedups(columns)
