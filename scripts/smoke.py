@@ -32,6 +32,9 @@ def main(examples: Path) -> None:
             if not seconds > 0:
                 raise SystemExit(f"{file.name}: predicted is {seconds} s")
     with tempfile.TemporaryDirectory() as folder:
+        # From an empty folder: a question without a file, and an example that comes with the package.
+        for asked in (["--model", "llama-3.1-8b", "--cluster", "8x h100"], [f"examples/{example.name}"]):
+            subprocess.run([tool, "predict", *asked], cwd=folder, check=True, stdout=subprocess.DEVNULL)
         chart = Path(folder) / "prediction.svg"
         subprocess.run([tool, "predict", example, "--chart", chart], check=True)
         if "<svg" not in chart.read_text(encoding="utf-8"):

@@ -73,6 +73,8 @@ def test_a_package_is_told_what_it_lacks_and_what_it_has_too_much(package):
         "sightline/py.typed",
         "sightline/web/static/page.js",
         "sightline/catalog/data/devices/a100-sxm-80gb.yaml",
+        "sightline/examples/llama-2-7b-zero2-8xa800.yaml",
+        "sightline/examples/many.csv",
     ]
     complete += ["sightline-0.1.0.dist-info/licenses/LICENSE", "sightline-0.1.0.dist-info/entry_points.txt"]
     assert package.problems("wheel", complete) == []
