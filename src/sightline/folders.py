@@ -19,7 +19,7 @@ def located(path: Path) -> Path:
 
 def example_files() -> list[str]:
     """Return the examples by their paths below the folder of all, those of its top first; notebooks left out."""
-    endings = (".yaml", ".csv", ".gz", ".py")
+    endings = (".yaml", ".csv", ".py")
     files = (one.relative_to(EXAMPLES) for one in EXAMPLES.rglob("*") if one.suffix in endings)
     return sorted((one.as_posix() for one in files), key=lambda one: (one.count("/"), one))
 

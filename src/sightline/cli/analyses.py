@@ -3,19 +3,8 @@
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-from sightline.cli import completion, output, reports
-from sightline.cli.options import (
-    Anchors,
-    Question,
-    RunStore,
-    Scenarios,
-    Settings,
-    Sweeps,
-    again,
-    argument,
-    described,
-    only,
-)
+from sightline.cli import completion, options, output, reports
+from sightline.cli.options import Anchors, RunStore, Scenarios, Settings, Sweeps, again, argument, described, only
 from sightline.cli.output import try_next
 from sightline.cli.progress_bar import end_if_stopped, progress_bar
 from sightline.cli.reports import Report, ReportOptions, changes_of
@@ -42,7 +31,7 @@ def explain(
     settings: Settings = None,
     anchor: Anchors = None,
     *,
-    question: Question,
+    question: options.Question,
     written: ReportOptions,
     store: RunStore = None,
 ) -> None:

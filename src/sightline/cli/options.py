@@ -195,18 +195,14 @@ def _fields(options: Any, names: tuple[str, ...]) -> dict[str, tuple[Any, Any]]:
 class Question:
     """What is asked without a file; next to a file, keys of it that are overridden."""
 
-    model: str | None = option(
-        None, "Model: catalog name, config.json, its folder, or Hugging Face name.", metavar="NAME|PATH"
-    )
+    model: str | None = option(None, "Catalog name, config.json, folder or Hugging Face name.", metavar="NAME|PATH")
     cluster: str | None = option(None, "Devices, such as '8x h100', or a catalog cluster.", metavar="CLUSTER")
     framework: str | None = option(None, "Training framework or inference engine.", metavar="NAME")
     tokens: str | None = option(None, "Training tokens of the whole run, such as 2T.", metavar="N")
     samples: str | None = option(None, "Training samples of an epoch.", metavar="N")
     epochs: str | None = option(None, "Epochs over --samples. Default: 1.", metavar="N")
     sequence: str | None = option(None, "Tokens per training sample, such as 8192.", metavar="N")
-    batch: str | None = option(
-        None, "Samples per optimizer step, or sequences that are generated at once.", metavar="N"
-    )
+    batch: str | None = option(None, "Samples per optimizer step, or sequences generated at once.", metavar="N")
     prompt: str | None = option(None, "Prompt tokens of generation or a request.", metavar="N")
     output: str | None = option(None, "Output tokens of generation or a request.", metavar="N")
     rate: str | None = option(None, "Requests per second to serve.", metavar="RATE")

@@ -5,19 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
+from sightline.cli import options as shared
 from sightline.cli import output, reports
-from sightline.cli.options import (
-    Anchors,
-    Question,
-    RunStore,
-    Settings,
-    Sweeps,
-    again,
-    anchored_by,
-    argument,
-    first_of,
-    option,
-)
+from sightline.cli.options import Anchors, RunStore, Settings, again, anchored_by, argument, first_of, option
 from sightline.cli.progress_bar import end_if_stopped, progress_bar
 from sightline.cli.reports import Report, ReportOptions
 from sightline.errors import InputError, prefixed
@@ -118,7 +108,7 @@ class PlanOptions:
             "[FILE]",
         ),
     ] = None
-    question: Question = field(default_factory=Question)
+    question: shared.Question = field(default_factory=shared.Question)
     objective: str | None = option(
         None,
         "Objective. Training: time (default), cost, energy, memory, batch. Generation: throughput (default), "
@@ -171,7 +161,7 @@ class PlanOptions:
     )
     anchor: Anchors = None
     settings: Settings = None
-    sweeps: Sweeps = None
+    sweeps: shared.Sweeps = None
     reports: ReportOptions = field(default_factory=ReportOptions)
     store: RunStore = None
 

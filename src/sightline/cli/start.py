@@ -10,7 +10,7 @@ from sightline.cli.options import AsJson, Question, argument, described
 from sightline.errors import InputError, nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from sightline.loading.sources import Source
 
 _TASKS = ("pretrain", "finetune", "generate", "serve")
 _EVERY = {"model": ("Model", "llama-3.1-8b"), "cluster": ("Devices", "8x h100-sxm-80gb")}
@@ -37,9 +37,7 @@ def init(
     out: Annotated[str, argument("The file to write. Default: scenario.yaml.", "[FILE]")] = "scenario.yaml",
     *,
     question: Question,
-    task: Annotated[
-        str | None, described("What is asked: pretrain, finetune, generate or serve.", metavar="TASK")
-    ] = None,
+    task: Annotated[str | None, described("pretrain, finetune, generate or serve.", metavar="TASK")] = None,
     force: Force = False,
 ) -> None:
     """Write a scenario file from at most six answers: model, devices, task, and the sizes of the task.
@@ -59,41 +57,34 @@ def init(
 
     from sightline.loading import read_all
 
-    options, stated = _answers(question.stated(), task)
-    source = _source(options, stated)
+    source, stated = _answered(question.stated(), task)
     read_all([source])
-    mapping: Mapping[str, Any] = source.documents[0].mapping
+    mapping: dict[str, Any] = source.documents[0].mapping
     text = yaml.safe_dump({key: mapping[key] for key in _ORDER if key in mapping}, sort_keys=False, width=100)
     output.write_file(out, text)
     verb = "simulate" if stated == "serve" else "predict"
     output.print_remark(f"try next: {shlex.join(('sightline', verb, out))}")
 
 
-def _answers(options: "dict[str, str]", task: str | None) -> "tuple[dict[str, str], str]":
-    """The options with answers to what they leave out, and the task."""
+def _answered(options: dict[str, str], task: str | None) -> "tuple[Source, str]":
+    """The scenario of options and of answers to what they leave out, and its task."""
     for name, (label, usual) in _EVERY.items():
         options.setdefault(name, _ask(label, usual) if name not in options else "")
-    from sightline.loading.question import KEYS, inferred, stated_at
+    from sightline.loading.question import KEYS, inferred, question, stated_at
 
     if task is None and not options.keys() - {*_EVERY, "framework"}:
         task = _ask(f"Task ({', '.join(_TASKS)})", _TASKS[0])
     task = task or inferred(options)
     if task not in _TASKS:
         raise InputError(f"--task is '{task}'; allowed: {', '.join(_TASKS)}{nearest(task, _TASKS)}")
-    usual = _source(options, task).documents[0].mapping
+    usual = question(options, task=task).documents[0].mapping
     for name, label in _ASKED[task].items():
         if name in options or (name == "tokens" and "samples" in options):
             continue
         known = _USUAL_RATE if name == "rate" else stated_at(usual, KEYS[task][name])
         if answer := _ask(label, "" if known is None else str(known)):
             options[name] = answer
-    return options, task
-
-
-def _source(options: "Mapping[str, str]", task: str) -> Any:
-    from sightline.loading.question import question
-
-    return question(options, task=task)
+    return question(options, task=task), task
 
 
 def _ask(label: str, usual: str) -> str:

@@ -91,16 +91,12 @@ def of_path(path: Path) -> str:
         if found.is_file():
             with found.open("rb") as file:
                 head = file.read(_HEAD).decode(errors="replace")
-            form = form or next((one for one in _TEXTS if _matches(one, head)), None)
+            form = form or next((one for one in _TEXTS if re.match(min(one.keys), head, re.MULTILINE)), None)
             return _said(form, name) if form else ""
     model = catalog.name_of("models", name)
     if model in catalog.names("models"):
         return f"{name} is a model, not a file: use --model {name}"
     return ""
-
-
-def _matches(form: _Form, head: str) -> bool:
-    return any(re.match(pattern, head, re.MULTILINE) for pattern in form.keys)
 
 
 def _said(form: _Form, place: str) -> str:

@@ -16,37 +16,22 @@ from sightline.loading.sources import Document, Source, question_of, value_of
 from sightline.quantities import show
 from sightline.validators import tokens
 
+
+def _keys(pairs: str) -> Mapping[str, str]:
+    """Keys of a workload by option."""
+    return {option: f"workload.{key}" for option, _, key in (pair.partition("=") for pair in pairs.split())}
+
+
 _EVERY: Final = {"model": "model", "cluster": "cluster", "framework": "plan.framework"}
-_TRAINING: Final = {
-    "tokens": "workload.total_tokens",
-    "samples": "workload.samples",
-    "epochs": "workload.epochs",
-    "sequence": "workload.sequence_length",
-    "batch": "workload.global_batch",
-}
-_GENERATE: Final = {"prompt": "workload.prompt_tokens", "output": "workload.output_tokens", "batch": "workload.batch"}
-_SERVE: Final = {
-    "prompt": "workload.requests.prompt_tokens",
-    "output": "workload.requests.output_tokens",
-    "rate": "workload.arrival.rate",
-    "slo": "workload.slo",
-}
-KEYS: Final[Mapping[str, Mapping[str, str]]] = {
-    "pretrain": _TRAINING,
-    "finetune": _TRAINING,
-    "generate": _GENERATE,
-    "serve": _SERVE,
-}
+_TRAINED: Final = _keys("tokens=total_tokens samples=samples epochs=epochs sequence=sequence_length batch=global_batch")
+_GENERATED: Final = _keys("batch=batch prompt=prompt_tokens output=output_tokens")
+_SERVED: Final = _keys("prompt=requests.prompt_tokens output=requests.output_tokens rate=arrival.rate slo=slo")
+KEYS: Final = {"pretrain": _TRAINED, "finetune": _TRAINED, "generate": _GENERATED, "serve": _SERVED}
 """By task, the keys that options stand for next to those of every task."""
 USUAL_LENGTH: Final = 4096
-_USUAL: Final[Mapping[str, Mapping[str, int]]] = {
-    "generate": {"workload.batch": 1, "workload.prompt_tokens": 1024, "workload.output_tokens": 256},
-    "serve": {
-        "workload.requests.count": 1000,
-        "workload.requests.prompt_tokens": 1024,
-        "workload.requests.output_tokens": 256,
-    },
-}
+_USUAL: Final = {"batch": 1, "prompt": 1024, "output": 256}
+"""By option, of generation and serving."""
+_USUAL_REQUESTS: Final = 1000
 _USUAL_DEVICES, _DEVICE_TOKENS, _MOST_TOKENS = 8, 2**16, 2**24
 """Tokens of a training step for each device, up to those of the largest published runs."""
 _LIMIT: Final = re.compile(r"(\w+)\s*(?:<=|[<=:]|\s)\s*(\S.*)")
@@ -72,13 +57,10 @@ def question(options: Mapping[str, str], overrides: Iterable[str] = (), task: st
     assumed: dict[str, Any] = {} if asked else {"workload.task": stated}
     assumed |= {key: value for key, value in _usual(whole, stated) if stated_at(whole, key) is None}
     listed = ", ".join(f"{key} {value}" for key, value in assumed.items())
-    return Source(
-        documents=(Document(mapping=_with(mapping, assumed)),),
-        single=True,
-        folder=Path(),
-        words=words_of(options),
-        remarks=(f"assumed: {listed}",) if assumed else (),
-    )
+    words = tuple(word for name, value in options.items() for word in (f"--{name}", value))
+    remarks = (f"assumed: {listed}",) if assumed else ()
+    documents = (Document(mapping=_with(mapping, assumed)),)
+    return Source(documents=documents, single=True, folder=Path(), words=words, remarks=remarks)
 
 
 def over_files(files: Sequence[object], options: Mapping[str, str]) -> tuple[list[Source], list[str]]:
@@ -91,16 +73,11 @@ def over_files(files: Sequence[object], options: Mapping[str, str]) -> tuple[lis
     mappings = [question_of(document.mapping) for source in sources for document in source.documents]
     tasks = dict.fromkeys(str(stated_at(mapping, "workload.task") or "pretrain") for mapping in mappings)
     settings = dict(_settings(options, list(tasks)))
-    rate = settings.get(_SERVE["rate"])
+    rate = settings.get(_SERVED["rate"])
     if rate is not None and not all(map(_has_rate, mappings)):
-        del settings[_SERVE["rate"]]
+        del settings[_SERVED["rate"]]
         settings["workload.arrival"] = f"{{process: poisson, rate: {rate}}}"
     return sources, [f"{key}={value}" for key, value in settings.items()]
-
-
-def words_of(options: Mapping[str, str]) -> tuple[str, ...]:
-    """Return what is typed for options."""
-    return tuple(word for name, value in options.items() for word in (f"--{name}", value))
 
 
 def inferred(options: Mapping[str, str]) -> str:
@@ -153,12 +130,14 @@ def _limits(text: str, problems: list[str]) -> str:
 def _usual(whole: Mapping[str, Any], task: str) -> Iterator[tuple[str, Any]]:
     """Keys that a question may leave out, with their values."""
     if task in ("pretrain", "finetune"):
-        length = stated_at(whole, _TRAINING["sequence"]) or _usual_length(whole.get("model"))
-        yield _TRAINING["sequence"], length
-        yield _TRAINING["batch"], _usual_batch(whole.get("cluster"), length)
+        length = stated_at(whole, _TRAINED["sequence"]) or _usual_length(whole.get("model"))
+        yield _TRAINED["sequence"], length
+        yield _TRAINED["batch"], _usual_batch(whole.get("cluster"), length)
     elif stated_at(whole, "workload.trace") is None:
-        yield from _USUAL.get(task, {}).items()
-    if stated_at(whole, _SERVE["rate"]) is not None:
+        yield from ((KEYS[task][name], value) for name, value in _USUAL.items() if name in KEYS.get(task, ()))
+        if task == "serve":
+            yield "workload.requests.count", _USUAL_REQUESTS
+    if stated_at(whole, _SERVED["rate"]) is not None:
         yield "workload.arrival.process", "poisson"
 
 
@@ -176,10 +155,9 @@ def _usual_batch(cluster: Any, length: Any) -> int:
     from sightline.loading.clusters import read_cluster
 
     devices = _USUAL_DEVICES
-    with suppress(InputError):
-        devices = read_cluster(cluster).devices if cluster else devices
-    with suppress(InputError):
+    with suppress(InputError):  # which the loader words
         length = tokens()(length)
+        devices = read_cluster(cluster).devices if cluster else devices
     per_device = min(_DEVICE_TOKENS, _MOST_TOKENS // devices)
     return int(devices * max(1, per_device // length if isinstance(length, int) else 1))
 
