@@ -1,6 +1,6 @@
 """Who does the work: processes of this machine, or the workers of a Ray or Dask cluster, and pools of them.
 
-Backends of joblib are given single calls rather than ``joblib.Parallel`` a list: so it is known of each whether its
+Joblib's backend is given single calls rather than ``joblib.Parallel`` a list: so it is known of each whether its
 worker died, where ``Parallel`` gives up all of them.
 """
 
@@ -15,6 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from sightline.errors import InputError, WorkError, missing_extra, nearest
@@ -102,18 +103,7 @@ _RAY_STORE_BYTES = 100_000_000
 """Shared memory of a local cluster: chunks and tables are small."""
 
 
-class Call:
-    """A function with its arguments, in the form that all backends take."""
-
-    def __init__(self, function: Callable[..., Any], *arguments: Any) -> None:
-        self.items = [(function, arguments, dict[str, Any]())]
-
-    def __call__(self) -> list[Any]:
-        """Call the function; the list holds its result."""
-        return [function(*arguments, **named) for function, arguments, named in self.items]
-
-
-def _called(call: Call) -> list[Any]:
+def _called(call: Callable[[], Any]) -> Any:
     return call()
 
 
@@ -123,8 +113,9 @@ class Pool(ABC):
     width: int
     """How many calls run at the same time."""
 
-    def __init__(self, width: int) -> None:
-        self.width = width
+    def __init__(self, backend: Any, width: int) -> None:
+        """Give calls to a library's own pool."""
+        self._backend, self.width = backend, width
         self._ended = threading.Event()
 
     @abstractmethod
@@ -146,8 +137,7 @@ class Pool(ABC):
 
     def result(self, job: Job) -> Any:
         """Return what a call that has ended returned."""
-        (value,) = job.get() if hasattr(job, "get") else job.result()
-        return value
+        return job.get() if hasattr(job, "get") else job.result()
 
     def mend(self) -> bool:
         """Replace workers after one has died; whether all calls that were running are lost."""
@@ -162,12 +152,12 @@ class _RayPool(Pool):
     """Tasks of Ray, which go to the nodes that there are: actors of a lost node would wait for another one."""
 
     def __init__(self, task: Any, width: int) -> None:
-        super().__init__(width)
-        self._task, self._given = task, dict[Job, Any]()
+        super().__init__(task, width)
+        self._given = dict[Job, Any]()
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Job:
         """Give a call to some worker."""
-        task = self._task.remote(Call(function, *arguments))
+        task = self._backend.remote(partial(function, *arguments))
         job = task.future()
         self._given[job] = task
         job.add_done_callback(self._tell)
@@ -189,13 +179,9 @@ class _RayPool(Pool):
 class _LocalPool(Pool):
     """Processes of this machine, through joblib."""
 
-    def __init__(self, backend: Any, width: int) -> None:
-        super().__init__(width)
-        self._backend = backend
-
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Job:
         """Give a call to some worker."""
-        return self._backend.submit(Call(function, *arguments), self._tell)
+        return self._backend.submit(partial(function, *arguments), self._tell)
 
     def mend(self) -> bool:
         """Start all again: loky gives up all processes when one dies."""
@@ -206,19 +192,15 @@ class _LocalPool(Pool):
 class _DaskPool(Pool):
     """Workers of Dask, which are asked directly: joblib's backend can miss that the only call that runs has ended."""
 
-    def __init__(self, client: Any, width: int) -> None:
-        super().__init__(width)
-        self._client = client
-
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Job:
         """Give a call to some worker."""
-        job = self._client.submit(Call(function, *arguments), pure=False)
+        job = self._backend.submit(function, *arguments, pure=False)
         job.add_done_callback(self._tell)
         return job
 
     def wait(self, seconds: float) -> None:
         """Return when some call may have ended, or after so many seconds."""
-        if self._client.status not in _DASK_IS_THERE:
+        if self._backend.status not in _DASK_IS_THERE:
             raise ConnectionError("the cluster is gone")
         super().wait(seconds)
 
@@ -245,11 +227,18 @@ def open_pool(workers: Workers) -> Iterator[Pool]:
 
 @contextmanager
 def _local(workers: Workers) -> Iterator[Pool]:
-    from joblib import cpu_count
+    from joblib import Parallel, cpu_count, parallel_config
 
     count = workers.count or cpu_count()
-    with _joblib_backend("loky", count, initializer=_ignore_interrupts) as backend:
-        yield _LocalPool(backend, count)
+    with parallel_config(backend="loky", n_jobs=count, initializer=_ignore_interrupts):
+        parallel = Parallel()
+    with parallel:
+        backend = parallel._backend  # noqa: SLF001 - joblib has no public way from a name to its backend
+        try:
+            yield _LocalPool(backend, count)
+        finally:
+            with suppress(Exception):
+                backend.abort_everything(ensure_ready=False)
 
 
 def _ignore_interrupts() -> None:
@@ -366,19 +355,3 @@ def _undisturbed() -> Any:
             _ignore_interrupts()
 
     return Undisturbed()
-
-
-@contextmanager
-def _joblib_backend(name: str, count: int, **parameters: Any) -> Iterator[Any]:
-    """Open a backend of joblib with so many workers."""
-    from joblib import Parallel, parallel_config
-
-    with parallel_config(backend=name, n_jobs=count, **parameters):
-        parallel = Parallel()
-    with parallel:
-        backend = parallel._backend  # noqa: SLF001 - joblib has no public way from a name to its backend
-        try:
-            yield backend
-        finally:
-            with suppress(Exception):
-                backend.abort_everything(ensure_ready=False)
