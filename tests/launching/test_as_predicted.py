@@ -3,7 +3,6 @@
 import json
 import runpy
 import tempfile
-from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -19,6 +18,16 @@ from sightline.launching import save, write
 from sightline.launching.registry import ENGINE_WRITERS, WRITERS
 
 ALL = [*((name, "train") for name in WRITERS), *((name, "generate") for name in ENGINE_WRITERS)]
+
+DRAWN = 260
+"""Plans of each framework, of all of which 2,000 or more launch."""
+LAUNCHED = {
+    **{("megatron", "train"): 0.3, ("torchtitan", "train"): 0.15, ("deepspeed", "train"): 0.5, ("fsdp", "train"): 0.65},
+    **{("transformers", "train"): 0.5, ("vllm", "generate"): 0.9, ("sglang", "generate"): 0.9},
+    **{("tensorrt-llm", "generate"): 0.6, ("tgi", "generate"): 0.7, ("lightllm", "generate"): 0.6},
+    **{("llama.cpp", "generate"): 0.45, ("transformers", "generate"): 0.6},
+}
+"""Least share of the drawn plans that launch."""
 
 
 def with_own_parser(folder):
@@ -51,18 +60,16 @@ def test_a_launch_is_its_plan(name, task, data):
 
 
 @pytest.mark.slow
-def test_two_thousand_launches_are_their_plans():
-    counts: Counter[str] = Counter()
-    for seed in range(-(-2000 // len(ALL)) * 2):
-        for name, task in ALL:
-            scenario = drawn(name, task, Random(f"{name} {task} {seed}").choice)
-            launch = launched(scenario)
-            counts[f"{name} {task}"] += launch is not None
-            if launch is not None:
-                with tempfile.TemporaryDirectory() as folder:
-                    assert differing_figures(scenario, as_launched(scenario, launch, Path(folder))) == {}, seed
-    print(counts)  # noqa: T201 - what was launched
-    assert counts.total() > 2000
+@pytest.mark.parametrize(("name", "task"), ALL)
+def test_two_thousand_launches_are_their_plans(name, task, tmp_path):
+    count = 0
+    for seed in range(DRAWN):
+        scenario = drawn(name, task, Random(f"{name} {task} {seed}").choice)
+        launch = launched(scenario)
+        if launch is not None:
+            count += 1
+            assert differing_figures(scenario, as_launched(scenario, launch, tmp_path / str(seed))) == {}, seed
+    assert count >= LAUNCHED[name, task] * DRAWN
 
 
 @pytest.mark.parametrize("packing", [False, True])

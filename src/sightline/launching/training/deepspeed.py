@@ -36,7 +36,6 @@ WRITTEN: Final = script.WRITTEN | {
 """Fields of a plan that have keys, here or in the script's settings."""
 OPTIMIZERS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
     "adamw": ("AdamW", {}),
-    "adamw-fused": ("AdamW", {"torch_adam": False}),
     "adamw-unfused": ("AdamW", {"torch_adam": True}),
     "muon": ("Muon", {}),
 }

@@ -380,7 +380,7 @@ TRAINER_OPTIMIZERS: Final[Mapping[str, str]] = {
     "sgd": "sgd",
 }
 """The Trainer's names of optimizers."""
-_ON_THE_HOST: Final = ("adamw", "adamw-fused", "adamw-unfused")
+_ON_THE_HOST: Final = ("adamw", "adamw-unfused")
 """Optimizers that DeepSpeed updates on the host."""
 
 
@@ -437,6 +437,19 @@ def deepspeed_shards(
     yield Check(
         (zero_stage != 3) | (quantization == "none"),
         "plan.quantization with plan.zero_stage 3: DeepSpeed does not shard weights that bitsandbytes has packed",
+    )
+
+
+def deepspeed_overlap(framework: Framework, zero_stage: Count) -> Checks:
+    """DeepSpeed prefetches sharded weights alone."""
+    plain = framework.plain or framework
+    yield Check(
+        (zero_stage == 0)
+        | (zero_stage == 3)
+        | (framework.name != "deepspeed")
+        | (framework.overlap.parameters == plain.overlap.parameters),
+        "plan.overlap_parameter_gather is false with plan.zero_stage {zero_stage}: DeepSpeed has an argument for it "
+        "with plan.zero_stage 3",
     )
 
 
