@@ -22,10 +22,18 @@ ALL = [*((name, "train") for name in WRITERS), *((name, "generate") for name in 
 DRAWN = 260
 """Plans of each framework, of all of which 2,000 or more launch."""
 LAUNCHED = {
-    **{("megatron", "train"): 0.3, ("torchtitan", "train"): 0.15, ("deepspeed", "train"): 0.5, ("fsdp", "train"): 0.65},
-    **{("transformers", "train"): 0.5, ("vllm", "generate"): 0.9, ("sglang", "generate"): 0.9},
-    **{("tensorrt-llm", "generate"): 0.6, ("tgi", "generate"): 0.7, ("lightllm", "generate"): 0.6},
-    **{("llama.cpp", "generate"): 0.45, ("transformers", "generate"): 0.6},
+    ("megatron", "train"): 0.3,
+    ("torchtitan", "train"): 0.15,
+    ("deepspeed", "train"): 0.5,
+    ("fsdp", "train"): 0.65,
+    ("transformers", "train"): 0.5,
+    ("vllm", "generate"): 0.9,
+    ("sglang", "generate"): 0.9,
+    ("tensorrt-llm", "generate"): 0.6,
+    ("tgi", "generate"): 0.7,
+    ("lightllm", "generate"): 0.6,
+    ("llama.cpp", "generate"): 0.45,
+    ("transformers", "generate"): 0.6,
 }
 """Least share of the drawn plans that launch."""
 
