@@ -179,7 +179,12 @@ def plan_heterogeneous(
         _search(space, listed, progress)
     others = [measured(one.profile, spaces[0], request) for answer in alone for one in answer.plans]
     plans = ranked([*others, *listed.plans], request)
-    remarks = (said for space in spaces for said in (*space.scenario.warnings, *said_of_unlisted(not_listed(space))))
+    remarks = [said for space in spaces for said in space.scenario.warnings]
+    if "equal_nodes" in listed.rejected:
+        remarks.append("no framework launches training on heterogeneous devices; --all compares such plans too")
+    else:
+        remarks += _remarks(plans, spaces[0].scenario.cluster)
+        remarks += [said for space in spaces for said in said_of_unlisted(not_listed(space))]
     devices = {part.device.name: part.device for space in spaces for part in space.scenario.cluster.parts}
     answer = listed.answer(
         alone,
@@ -188,7 +193,7 @@ def plan_heterogeneous(
         pareto=request.pareto,
         free=(*_searched(spaces), *(name for one in alone for name in one.free)),
         assumptions=price_assumptions(devices),
-        warnings=(*_remarks(plans, spaces[0].scenario.cluster), *remarks),
+        warnings=remarks,
     )
     return answer, listed
 

@@ -112,7 +112,10 @@ def test_unlike_devices_are_not_launched_together():
     stated = {"framework": "megatron", "offload": "none", "recompute": "none", "micro_batch": 1}
     question = {"model": DENSE, "cluster": {"devices": devices}, "plan": stated}
     question["workload"] = {"task": "pretrain", "sequence_length": 64, "global_batch": 24}
-    assert not any(one.profile.scenario.cluster.groups for one in plan(question).plans)
+    alone = plan(question)
+    assert alone.plans
+    assert not any(one.profile.scenario.cluster.groups for one in alone.plans)
+    assert any("--all" in said for said in alone.warnings)
     mixed = [one for one in plan(question, top=50, launchable=False).plans if one.profile.scenario.cluster.groups]
     assert mixed
     assert all(not one.launchable and refusals(one) for one in mixed)
