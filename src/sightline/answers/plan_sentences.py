@@ -216,7 +216,8 @@ def _bounds(plan: RankedPlan) -> str:
 def searched(answer: PlanAnswer) -> str:
     """Return how many plans were evaluated, in which time, and how many of them are feasible."""
     said = f"evaluated {counted(answer.evaluated, 'plan')} in {units.seconds(answer.seconds)}"
-    feasible = "none fits" if not answer.feasible else f"{answer.feasible:,} feasible"
+    none = "none found" if answer.stopped else "none fits"
+    feasible = f"{answer.feasible:,} feasible" if answer.feasible else none
     stopped = " (stopped early, best so far)" if answer.stopped else ""
     return f"{said}: {feasible}{stopped}"
 

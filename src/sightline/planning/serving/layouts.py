@@ -6,6 +6,7 @@ Little's law these are a rate of requests (Little 1961, Operations Research 9).
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeAlias
 
@@ -18,7 +19,7 @@ from sightline.planning.generation.evaluation import Evaluated
 from sightline.planning.generation.generation_search import SHOWN, Found, go_through, kept
 from sightline.planning.generation.space import GenerationSpace, Variant
 from sightline.planning.generation_objectives import PARETO, ascending
-from sightline.progress import Progress
+from sightline.progress import Cancelled, Progress
 from sightline.scenario import Generate, GenerationPlan, GenerationScenario, ServingScenario, Slo
 from sightline.scenario.generation import DEGREES
 from sightline.scenario.space import Space
@@ -134,7 +135,7 @@ def sweep(spaces: Sequence[ServingSpace], ranked_as: str, progress: Progress) ->
             for (space, lengths), found in zip(asked, of_space, strict=True)
             for plan in found.of_layout.values()
         ]
-        if finalists:
+        if finalists or progress.cancelled:
             break
     finalists.sort(key=lambda one: float(ascending(ranked_as, one.steady.figures[ranked_as])))
     return Sweep(finalists, of_space)
@@ -178,5 +179,6 @@ def _layouts(space: ServingSpace, lengths: MeanLengths, ranked_as: str, slack: f
     slo = space.scenario.workload.slo
     limits = {} if slo is None else {key: slack * limit for key, limit in limits_of(slo).items()}
     wanted = tuple(dict.fromkeys((*SHOWN, ranked_as)))
-    go_through([steady_space(space, lengths)], found, wanted, limits, progress)
+    with suppress(Cancelled):  # the search looks for it again, and shows what was found until then
+        go_through([steady_space(space, lengths)], found, wanted, limits, progress)
     return found
