@@ -244,9 +244,9 @@ def split() -> dict[str, float]:
     from sightline.planning.search import plan
 
     start = time.perf_counter()
-    alone = plan(SPLIT)
+    alone = plan(SPLIT, launchable=False)
     between = time.perf_counter()
-    parts = plan(SPLIT, workers="local:2")
+    parts = plan(SPLIT, launchable=False, workers="local:2")
     end = time.perf_counter()
     if (alone.evaluated, dict(alone.rejected)) != (parts.evaluated, dict(parts.rejected)):
         raise SystemExit("the search in parts counts other plans than the search in one process")

@@ -335,7 +335,7 @@ def test_a_model_in_place_of_a_file_is_told_with_the_option_that_takes_it(in_pro
     assert code == 2
     option = line.partition("use ")[2].split()
     assert option == ["--model", "llama-2-13b"]
-    assert in_process("plan", *option, "--cluster", "8x a100", "--top", "1", "--json")[0] == 0
+    assert in_process("plan", *option, "--cluster", "8x h100", "--top", "1", "--json")[0] == 0
 
 
 def test_the_command_that_follows_asks_for_the_load_that_the_plan_was_tried_with(tmp_path, in_process):
