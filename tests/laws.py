@@ -97,7 +97,11 @@ def _twice_the_batch(asked: Asked) -> float:
     if isinstance(asked, Scenario):
         return excess(answer(asked), _work(asked, global_batch=2))
     few = asked.workload.batch < FEW_ROWS * asked.plan.pipeline_parallel
-    return 0.0 if few else excess(answer(asked), _work(asked, batch=2))
+    before, after = answer(asked), _work(asked, batch=2)
+    if asked.workload.continuous and not few:
+        # When a prompt of a step has its turn depends on how the prompts of that step are cut.
+        return float(before.latency_s) / float(after.latency_s) - 1.0
+    return 0.0 if few else excess(before, after)
 
 
 def _twice_the_length(asked: Asked) -> float:
