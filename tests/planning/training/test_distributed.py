@@ -62,8 +62,9 @@ def test_parts_evaluate_the_plans_that_one_process_evaluates_within_bounds(whole
     monkeypatch.setattr(pieces, "EVALUATED_WHOLE", whole)
     monkeypatch.setattr(pieces, "SAMPLED", 2)
     monkeypatch.setattr(training_search, "SPARE", 3)
-    everything = plan(ASKED, top=1, objective="memory")
-    one, parts = plan(ASKED, top=1), plan(ASKED, top=1, where=str(tmp_path / "search"))
+    asked = {"launchable": False, "top": 1}
+    everything = plan(ASKED, **asked, objective="memory")
+    one, parts = plan(ASKED, **asked), plan(ASKED, **asked, where=str(tmp_path / "search"))
     assert shown(parts) == shown(one)
     assert one.rejected["slower"] > 0
     valid = everything.evaluated + everything.rejected["micro_batch"]
@@ -71,7 +72,7 @@ def test_parts_evaluate_the_plans_that_one_process_evaluates_within_bounds(whole
     for part in (tmp_path / "search" / "parts").iterdir():
         if int(part.stem[-1]) % 2:
             part.unlink()
-    assert shown(plan(ASKED, top=1, where=str(tmp_path / "search"))) == shown(one)
+    assert shown(plan(ASKED, **asked, where=str(tmp_path / "search"))) == shown(one)
 
 
 @pytest.mark.usefixtures("small_pieces")

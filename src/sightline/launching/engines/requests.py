@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from typing import Any
 
 from sightline.errors import InputError
 from sightline.launching.hugging_face import model_of, repository_of
@@ -254,4 +255,10 @@ def as_generation(scenario: ServingScenario, load: Requests | None = None) -> Ge
         batch=int(running * plan.data_parallel * plan.replicas), prompt_tokens=longest - output, output_tokens=output
     )
     stated = {field.name: getattr(scenario, field.name) for field in fields(scenario)}
-    return GenerationScenario(**{**stated, "workload": work, "plan": replace(plan, max_sequences=running)})
+    # An engine that takes other blocks for a load than for a batch does so by itself.
+    usual: Mapping[str, Any] = engine.defaults
+    block = plan.kv_block_tokens
+    if block == engine.serving.defaults.get("kv_block_tokens"):
+        block = usual.get("kv_block_tokens", block)
+    plan = replace(plan, max_sequences=running, kv_block_tokens=block)
+    return GenerationScenario(**{**stated, "workload": work, "plan": plan})
