@@ -30,6 +30,8 @@ SCRIPTED: Final = ("deepspeed", "fsdp", "transformers")
 MEGATRON, TORCHTITAN = "megatron", "torchtitan"
 PACKED_KERNELS: Final = ("flash-2", "flash-3")
 """Kernels that keep the samples of a row apart."""
+FULL_WIDTH: Final = ("fp32", "tf32")
+"""Formats whose weights and gradients are kept in fp32."""
 _KERNELS: Final = {
     **dict.fromkeys(SCRIPTED, (*PACKED_KERNELS, "cudnn")),
     MEGATRON: ("flash-2", "cudnn"),
@@ -136,6 +138,13 @@ def megatron_choices(framework: Framework, model: Model, plan: Mapping[str, Any]
             f"plan.{name} is {{value}}: pretrain_gpt.py has no argument for it; allowed: {{own}}",
             {"value": show(plan.get(name)), "own": show(own.get(name))},
         )
+    reduced = plan.get("gradient_reduce_dtype")
+    yield Check(
+        dtype not in FULL_WIDTH or reduced in (None, "fp32"),
+        "plan.gradient_reduce_dtype is {reduced} with plan.dtype {dtype}: Megatron-LM reduces gradients of fp32 "
+        "weights in fp32",
+        {"reduced": reduced},
+    )
 
 
 def megatron_schedules(
@@ -325,11 +334,15 @@ def torchtitan_sharding(
         )
 
 
-def torchtitan_gradients(framework: Framework, gradient_reduce_dtype: str) -> Checks:
-    """Torchtitan sums gradients in fp32."""
+def torchtitan_formats(framework: Framework, gradient_reduce_dtype: str, dtype: str) -> Checks:
+    """Torchtitan sums gradients in fp32, and has no option for tf32."""
     yield Check(
         framework.name != TORCHTITAN or gradient_reduce_dtype == "fp32",
         "plan.gradient_reduce_dtype is {gradient_reduce_dtype}: torchtitan 0.2 reduces in fp32",
+    )
+    yield Check(
+        framework.name != TORCHTITAN or dtype != "tf32",
+        "plan.dtype is tf32: torchtitan has no option for it; allowed: fp32 or bf16",
     )
 
 
@@ -516,7 +529,7 @@ def scaled_losses(framework: Framework, plan: Mapping[str, Any], dtype: str) -> 
         "plan.state_dtype fp32 or plan.dtype bf16",
     )
     yield Check(
-        dtype not in ("fp32", "tf32") or plan.get("state_dtype") != "bf16",
+        dtype not in FULL_WIDTH or plan.get("state_dtype") != "bf16",
         "plan.state_dtype is bf16 with plan.dtype {dtype}: PyTorch computes in the dtype of its weights; allowed: "
         "plan.dtype bf16",
     )

@@ -53,7 +53,7 @@ def _lines(table: Mapping[str, Any], name: str) -> Iterator[str]:
 CONFIGURATION: Final = "train.toml"
 STEPS: Final = 50
 """Steps of a run whose tokens are not stated."""
-DTYPES: Final = {"fp32": "float32", "tf32": "float32"}
+DTYPES: Final = {"fp32": "float32"}
 """Parameters in mixed precision by compute dtype; others compute in bfloat16."""
 SCHEDULES: Final = {"gpipe": "GPipe", "1f1b": "1F1B", "interleaved": "Interleaved1F1B"}
 EXCHANGES: Final = {"all-gather": "allgather", "ring": "alltoall"}
