@@ -1,11 +1,14 @@
 """Every reader on wrong inputs: each may be answered or refused in a sentence, with bounded memory and time.
 
     python scripts/fuzz.py [READER ...] --seconds 600     look for defects; the time is shared by the readers
+    python scripts/fuzz.py --inputs 100 --seed 0          the same inputs on every machine
     python scripts/fuzz.py --again FOLDER ...             ask about kept inputs again
 
 The same seed makes the same inputs. Without --seed, each search draws a new one and prints it. An input that ends
 otherwise - in a traceback, in a process that dies, beyond the time or memory that one may take - is kept in a folder with
 its files, and the exit code is 1. What a fresh process answers is unstable: it is counted and printed, not kept.
+
+FUZZ_CPU_S: the seconds of a processor that one input may take (default 5).
 """
 
 import argparse
@@ -33,6 +36,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("readers", nargs="*", metavar="READER", help=f"of {', '.join(READERS)}; none means all")
     parser.add_argument("--seconds", type=float, default=60.0, help="for all readers together")
+    parser.add_argument("--inputs", type=int, help="so many for each reader, however long they take")
     parser.add_argument("--seed", type=int, default=secrets.randbelow(10**9), help="default: a new one each time")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="readers at the same time")
     parser.add_argument("--out", type=Path, default=Path("fuzz-defects"), help="where inputs with defects are kept")
@@ -45,24 +49,29 @@ def main() -> int:
     if unknown := [name for name in asked.readers if name not in READERS]:
         parser.error(f"no reader {', '.join(unknown)}; known: {', '.join(READERS)}")
     print(f"seed {asked.seed}", flush=True)
-    return look(asked.readers or list(READERS), asked.seconds, asked.seed, asked.workers, asked.out)
+    return look(asked.readers or list(READERS), asked.seconds, asked.inputs, asked.seed, asked.workers, asked.out)
 
 
-def look(readers: list[str], seconds: float, seed: int, workers: int, out: Path) -> int:
-    """Search with each reader for its share of the time, and print what was found."""
+def look(readers: list[str], seconds: float, inputs: int | None, seed: int, workers: int, out: Path) -> int:
+    """Search with each reader so many inputs, or for its share of the time, and print what was found."""
     each_s = seconds * min(workers, len(readers)) / len(readers)
     columns = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[said]}"), TimeRemainingColumn()
     with Progress(*columns, console=Console(stderr=True)) as progress, ThreadPoolExecutor(workers) as pool:
         makers = {reader: READERS[reader]() for reader in readers}
 
         def searched(reader: str) -> Tally:
-            task, begun, lock = progress.add_task(reader, total=each_s, said=""), monotonic(), threading.Lock()
+            task, begun, lock = (
+                progress.add_task(reader, total=inputs or each_s, said=""),
+                monotonic(),
+                threading.Lock(),
+            )
 
             def tell(tally: Tally) -> None:
                 with lock:
-                    progress.update(task, completed=monotonic() - begun, said=told(tally))
+                    done = tally.outcomes.total() if inputs else monotonic() - begun
+                    progress.update(task, completed=done, said=told(tally))
 
-            return search(reader, makers[reader], seed, each_s, out, tell)
+            return search(reader, makers[reader], seed, each_s, inputs, out, tell)
 
         found = dict(zip(readers, pool.map(searched, readers), strict=True))
     for reader, tally in found.items():

@@ -128,14 +128,16 @@ class Tally:
     """By signature, the folder with the first input that showed it, and the problem."""
 
 
-def search(reader: str, maker: Maker, seed: int, seconds: float, out: Path, tell: Callable[[Tally], None]) -> Tally:
-    """Return what came of inputs number 0, 1, 2, ... of a reader until the time is up.
+def search(
+    reader: str, maker: Maker, seed: int, seconds: float, inputs: int | None, out: Path, tell: Callable[[Tally], None]
+) -> Tally:
+    """Return what came of inputs number 0, 1, 2, ... of a reader: so many, or until the time is up.
 
     Input n depends on the reader, the seed and n alone.
     """
     tally, end, number = Tally(), time.monotonic() + seconds, 0
     with worker() as asked:
-        while time.monotonic() < end or not number:
+        while not number or (time.monotonic() < end if inputs is None else number < inputs):
             one = maker(Random(f"{reader} {seed} {number}"))  # noqa: S311 - reproducible, not secret
             outcome = asked.ask(one)
             if outcome.word == "defect" and outcome.signature not in tally.defects:

@@ -24,8 +24,8 @@ MEMORY_BYTES: Final = 5 * 2**30
 """Of addresses. What is imported and its threads take 2 GiB of them."""
 TAKEN_BYTES: Final = 2**30
 """Of memory, that one input may take at a time."""
-CPU_S: Final = 5.0
-"""Of one input."""
+CPU_S: Final = float(os.environ.get("FUZZ_CPU_S", "5"))
+"""Of one input, of a processor."""
 _IMPORTED: Final = ("sightline.cli.app", "sightline.prediction", "sightline.launching", "numpy", "polars")
 """What a process loads before its first input, whose time it is not."""
 _SHOWN: Final = 12

@@ -36,7 +36,7 @@ def look(fuzz, monkeypatch, tmp_path, capsys):
             return lambda _: fuzz.Input(verb="planted", arguments=arguments, files={"a/table.csv": b"1,2"})
 
         monkeypatch.setattr(fuzz, "READERS", {"reader": reader})
-        code = fuzz.look(["reader"], ONE_INPUT, 7, 1, tmp_path / "kept")
+        code = fuzz.look(["reader"], ONE_INPUT, None, 7, 1, tmp_path / "kept")
         return code, capsys.readouterr().out, tmp_path / "kept"
 
     return searched
