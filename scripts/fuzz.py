@@ -60,11 +60,8 @@ def look(readers: list[str], seconds: float, inputs: int | None, seed: int, work
         makers = {reader: READERS[reader]() for reader in readers}
 
         def searched(reader: str) -> Tally:
-            task, begun, lock = (
-                progress.add_task(reader, total=inputs or each_s, said=""),
-                monotonic(),
-                threading.Lock(),
-            )
+            task = progress.add_task(reader, total=inputs or each_s, said="")
+            begun, lock = monotonic(), threading.Lock()
 
             def tell(tally: Tally) -> None:
                 with lock:

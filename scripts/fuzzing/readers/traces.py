@@ -55,7 +55,7 @@ def traces() -> Maker:
 
     def make(rng: Random) -> Input:
         if rng.random() < 0.004:
-            return _explained("trace.json.gz", raw.bomb(*rng.choice(_BOMBS), size=2**23))
+            return _explained("trace.json.gz", raw.bomb(*rng.choice(_BOMBS), size=2**25))
         _, content = written(rng, corpus.draw(rng), ".json")
         if rng.random() < 0.3:
             return _explained("trace.json.gz", raw.packed(rng, content))
