@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 MOST_TOP = 10**9
 """Answers of which the first may be asked for: more than anybody sweeps."""
 MOST_TABLES = 1000
-"""Answers of which JSON holds the tables of operators and stages; of more it would not fit into memory."""
+"""Answers that are told in full: of more, tables of operators and stages would not fit into memory, and looking for
+what would fit takes several predictions for each."""
 
 
 def predict(
@@ -81,6 +82,10 @@ def predict(
     if known is None and any(one.measured for one in loaded.scenarios):
         output.print_remark("the scenario has measurements; use --anchor FILE to correct the prediction with them")
     order = _order(answers, loaded.cells[: len(answers)], sort, first, as_asked=written.as_json or written.as_csv)
+    if len(order) > MOST_TABLES and not written.are_tables:
+        omitted = "advice is" if written.as_csv else "rows, stages and advice are"
+        output.print_remark(f"{omitted} omitted for more than {MOST_TABLES:,} results; use --top N to include them")
+        answers = [one.replace(advice=()) for one in answers]
     if trace is not None:
         from sightline.chrome.step_trace import chrome_trace
 
@@ -115,10 +120,6 @@ def _predictions(
         from sightline.planning.unfit import prediction_to_dict
 
         with_tables = len(shown) <= MOST_TABLES
-        if not with_tables:
-            output.print_remark(
-                f"rows and stages are omitted for more than {MOST_TABLES:,} results; use --top N to include them"
-            )
         if loaded.is_list:
             return [one.to_dict(tables=with_tables) for one in shown]
         return [prediction_to_dict(one, nearest) for one in shown]
