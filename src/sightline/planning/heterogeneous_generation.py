@@ -143,13 +143,13 @@ class Listed(heterogeneous_search.Listed[Profile]):
 
     unshared = "group_batches"
 
-    def __init__(self, limits: Mapping[str, float], *, launchable: bool) -> None:
+    def __init__(self, limits: Mapping[str, float], space: GenerationSpace) -> None:
         super().__init__()
-        self.limits, self.launchable = limits, launchable
+        self.limits, self.space = limits, space
 
     def broken(self, scenario: GenerationScenario) -> Collection[str]:
         """Return the rules that a plan breaks."""
-        launch = refusals(scenario) if self.launchable else ()
+        launch = refusals(scenario) if self.space.launchable else ()
         return {*verdict(scenario).rejected, *(one.rule for one in launch)}
 
     def measured(self, profile: Profile) -> Profile:
@@ -225,7 +225,7 @@ def plan_heterogeneous(
 
 def _searched(space: GenerationSpace, key: str, limits: Mapping[str, float], progress: Progress) -> Listed:
     """Every layout of the list predicted, with its most users where these are looked for."""
-    listed, scenarios = Listed(limits, launchable=space.launchable), list(layouts(space))
+    listed, scenarios = Listed(limits, space), list(layouts(space))
     progress.begin(len(scenarios), "predicting")
     try:
         for scenario in scenarios:

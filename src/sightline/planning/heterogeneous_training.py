@@ -150,7 +150,7 @@ class Listed(heterogeneous_search.Listed[Found]):
         super().__init__()
         self.request, self.space = request, space
         self.max_bytes = inf if request.max_memory is None else request.max_memory
-        self._rules = LAUNCHABLE if request.launchable else POSSIBLE
+        self._rules = LAUNCHABLE if space.launchable else POSSIBLE
 
     def broken(self, scenario: Scenario) -> set[str]:
         """Return the rules that a plan breaks."""
@@ -365,12 +365,7 @@ class _Rationale:
 
     def neighbours(self) -> list[Neighbour]:
         """Return these and single changes of the plan."""
-        around = nearby_plans(
-            Profile(scenario=self._open, source="predicted"),
-            self._predict,
-            self._free,
-            launchable=self._searched.request.launchable,
-        )
+        around = nearby_plans(Profile(scenario=self._open, source="predicted"), self._predict, self._free)
         return by_loss([*self.kinds(), *neighbours(self.best, self._value, around, self._objective)])
 
     def hardware(self) -> list[HardwareChange]:

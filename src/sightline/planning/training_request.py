@@ -32,7 +32,6 @@ def plan_training(
         pareto=read_axes(options["pareto"], check_objective, f"two of {', '.join(OBJECTIVES)}"),
         top=options["top"],
         max_memory=read_limits(max_memory=options["max_memory"]).get("max_memory"),
-        launchable=options["launchable"],
         limits=read_run_limits(options["deadline"], options["budget"]),
         availability=read_availability(options["availability"]),
         anchor=options["anchor"],

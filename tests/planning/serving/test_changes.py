@@ -7,6 +7,7 @@ from serving_scenarios import serving
 
 from sightline.planning.serving.serving_search import single_changes
 from sightline.scenario.rules import breaks_no_rule
+from sightline.scenario.space import Space
 from sightline.simulation.deployment import alike
 
 PLAN = {"tensor_parallel": 2, "replicas": 2, "max_batched_tokens": 2048, "quantization": "fp8"}
@@ -15,7 +16,7 @@ PLAN = {"tensor_parallel": 2, "replicas": 2, "max_batched_tokens": 2048, "quanti
 @pytest.fixture(scope="module")
 def changes():
     scenario = serving(cluster="4x h100-sxm-80gb", plan=PLAN)
-    return scenario, [(stated, plan) for stated, plan in single_changes(scenario)]
+    return scenario, [(stated, plan) for stated, plan in single_changes(scenario, Space(scenario=scenario))]
 
 
 def test_degrees_change_at_the_expense_of_replicas(changes):

@@ -8,10 +8,12 @@ from sightline import catalog
 from sightline.content import content, fields_of
 from sightline.frameworks import Engine, read_engine
 from sightline.frameworks.engine import serving_limits
+from sightline.launching.engines.rules import refusals
 from sightline.launching.registry import ENGINE_WRITERS
 from sightline.program.formats import formats_of
 from sightline.scenario import Device, GenerationPlan, GenerationScenario, Model
 from sightline.scenario.precision import CACHE_BYTES, WEIGHT_FORMATS
+from sightline.scenario.rules import breaks_no_rule
 from sightline.scenario.space import Space
 
 Values: TypeAlias = tuple[Any, ...]
@@ -61,6 +63,11 @@ def variants(space: GenerationSpace) -> Iterator[Variant]:
             quantized = replace(scenario, plan=replace(scenario.plan, quantization=words))
             for pooled in _pooled(space, engine):
                 yield Variant(quantized, pooled, words is None, space.launchable, most)
+
+
+def may_be_tried(space: Space[Any], scenario: GenerationScenario) -> bool:
+    """Return whether a plan breaks no rule and, of a space of launchable plans, its launch can run it."""
+    return breaks_no_rule(scenario) and not (space.launchable and refusals(scenario))
 
 
 def _most_sequences(space: GenerationSpace, engine: Engine) -> int | None:

@@ -6,11 +6,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from sightline.launching.engines.rules import refusals
 from sightline.loading.sources import with_settings
 from sightline.planning.generation.evaluation import with_most_users
 from sightline.planning.generation.generation_search import search
-from sightline.planning.generation.space import GenerationSpace
+from sightline.planning.generation.space import GenerationSpace, may_be_tried
 from sightline.planning.generation_objectives import FIGURES, figure_key, missed_by, more_is_better
 from sightline.planning.plan_answer import LazySequence, NearestPlan, Neighbour, PlanAnswer, by_loss
 from sightline.planning.plan_limits import BY_KEY
@@ -22,7 +21,6 @@ from sightline.profile import Profile
 from sightline.profile.metrics import metric_of
 from sightline.quantities import SECONDS, format_quantity
 from sightline.scenario import GenerationScenario
-from sightline.scenario.rules import breaks_no_rule
 
 Limits: TypeAlias = Mapping[str, float]
 """By the result key that they are on."""
@@ -55,9 +53,7 @@ def explained_generation(
         best, key = answer.plans[0].profile, figure_key(answer.objective)
         return replace(
             answer,
-            neighbours=LazySequence(
-                lambda: _neighbours(best, key, limits, answer.free, predict, launchable=spaces[0].launchable)
-            ),
+            neighbours=LazySequence(lambda: _neighbours(best, key, limits, answer.free, predict, spaces[0])),
             hardware=LazySequence(lambda: hardware_changes(best, lambda profile: small(key, profile), predict)),
         )
     if answer.stopped:
@@ -85,15 +81,14 @@ def _neighbours(
     limits: Limits,
     free: Collection[str],
     predict: Callable[[GenerationScenario], Profile],
-    *,
-    launchable: bool,
+    space: GenerationSpace,
 ) -> list[Neighbour]:
     """The obvious neighbours of the best plan, the least loss first, those without a loss last."""
     own, searched, found = float(small(key, best) or 0.0), {name.rpartition(".")[2] for name in free}, []
     for change in candidate_changes(best.scenario):
         other = changed(best.scenario, change)
         is_searched = change.keys() - {"replicas"} <= searched and not (key == "batch" and "batch" in change)
-        if not is_searched or not breaks_no_rule(other) or (launchable and refusals(other)):
+        if not (is_searched and may_be_tried(space, other)):
             continue
         stated = settings_of({name: value for name, value in change.items() if name != "replicas"})
         # Where users are counted, each plan has its own.

@@ -376,5 +376,5 @@ def _search(unmet: Unmet, space: Space[Scenario], keeper: Keeper, limited: Measu
     def beyond(block: Block, axes: Axes) -> dict[str, Any]:
         return {} if limited is None else exceeded(unmet.request.limits, limited, limited.of_block(block, axes))
 
-    rules = LAUNCHABLE if unmet.request.launchable else TRAINING_RULES
+    rules = LAUNCHABLE if space.launchable else TRAINING_RULES
     search(space, keeper, within=None if limited is None else beyond, max_memory=unmet.request.max_memory, rules=rules)

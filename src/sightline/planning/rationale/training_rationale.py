@@ -175,7 +175,6 @@ class _Rationale:
 
     def __init__(self, answer: PlanAnswer, space: Space[Scenario], predict: Predict, request: Request) -> None:
         self._best, self._space, self._predict = answer.plans[0].profile, space, predict
-        self._launchable = request.launchable
         self._free = {name.removeprefix("plan.") for name in answer.free}
         self._objective = "time" if answer.pareto_axes or answer.objective == "batch" else answer.objective
         self._measure = Measure(
@@ -186,7 +185,7 @@ class _Rationale:
     def _nearby_plans(self) -> "Sequence[NearbyPlan]":
         """The plans beside it, which both reasons look at."""
         limit = self._space.scenario.workload.global_batch if self._space.at_most else None
-        return nearby_plans(self._best, self._predict, self._free, limit, launchable=self._launchable)
+        return nearby_plans(self._best, self._predict, self._free, limit, launchable=self._space.launchable)
 
     def neighbours(self) -> Sequence[Neighbour]:
         return neighbours(self._best, self._value, self._nearby_plans, self._objective)

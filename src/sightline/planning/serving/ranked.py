@@ -47,7 +47,7 @@ def neighbours(best: Placed, found: Simulated, free: Collection[str]) -> list[Ne
     searched = {name.rpartition(".")[2] for name in free}
     said = [_fewer_replicas(best.trial)] if found.stated and best.trial.finalist.scenario.plan.replicas > 1 else []
     finalist = best.trial.finalist
-    for stated, plan in single_changes(finalist.scenario, launchable=finalist.space.launchable):
+    for stated, plan in single_changes(finalist.scenario, finalist.space):
         names = {name.rpartition(".")[2] for name in stated}
         if not names <= searched:
             continue

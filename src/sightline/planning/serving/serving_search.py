@@ -7,8 +7,8 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from sightline.errors import InputError
-from sightline.launching.engines.rules import refusals
 from sightline.loading.checks import meant
+from sightline.planning.generation.space import may_be_tried
 from sightline.planning.generation_objectives import ascending, missed_by
 from sightline.planning.ranking import Ranked, ranked
 from sightline.planning.serving.layouts import CHANGED, Finalist, ServingSpace, Sweep, sweep
@@ -26,7 +26,7 @@ from sightline.planning.serving.trial import (
 from sightline.prediction.changes import candidate_changes, changed, settings_of
 from sightline.progress import SILENT, Cancelled, Progress
 from sightline.scenario import GenerationPlan, ServingScenario
-from sightline.scenario.rules import breaks_no_rule
+from sightline.scenario.space import Space
 from sightline.simulation.deployment import alike
 
 HOUR_S = 3600.0
@@ -106,21 +106,19 @@ SIZE = "max_batched_tokens"
 """The most tokens of an iteration."""
 
 
-def single_changes(
-    scenario: ServingScenario, *, launchable: bool = True
-) -> Iterator[tuple[dict[str, Any], GenerationPlan]]:
+def single_changes(scenario: ServingScenario, space: Space[Any]) -> Iterator[tuple[dict[str, Any], GenerationPlan]]:
     """Yield candidate changes of a plan that break no rule and that a layout can have: no other limits or routers."""
     plain = alike(scenario, 1, 1)
     for change in candidate_changes(plain):
         other = changed(plain, change)
-        if change.keys() <= CHANGED and breaks_no_rule(other) and not (launchable and refusals(other)):
+        if change.keys() <= CHANGED and may_be_tried(space, other):
             yield settings_of({name: value for name, value in change.items() if name != "replicas"}), other.plan
 
 
 def other_sizes(one: Finalist) -> Iterator[Finalist]:
     """Yield a layout with iterations of half and of twice as many tokens, as far as these are searched."""
     allowed = one.space.values.get(SIZE, ())
-    for stated, plan in single_changes(one.scenario, launchable=one.space.launchable):
+    for stated, plan in single_changes(one.scenario, one.space):
         size = stated.get(f"plan.{SIZE}")
         if size is not None and (allowed is None or size in allowed):
             yield one.changed(plan)

@@ -119,7 +119,7 @@ def _digest(spaces: Sequence[Space[Scenario]], request: Request) -> str:
         "axes": request.axes,
         "count": request.count,
         "max_memory": request.max_memory,
-        "launchable": request.launchable,
+        "launchable": spaces[0].launchable,
         "limits": repr(request.limits),
         "availability": request.availability,
     }

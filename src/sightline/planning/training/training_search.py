@@ -328,7 +328,6 @@ class Request:
     pareto: tuple[str, str] | None = None
     top: int = 10
     max_memory: float | None = None
-    launchable: bool = True
     limits: RunLimits = NO_LIMITS
     availability: float | None = None
     anchor: "Anchored | None" = None
@@ -366,7 +365,7 @@ def search_space(
         within=_limited(measure, request.limits),
         least=_least(measure, request),
         max_memory=request.max_memory,
-        rules=LAUNCHABLE if request.launchable else POSSIBLE,
+        rules=LAUNCHABLE if space.launchable else POSSIBLE,
         energy="energy" in request.axes,
         bounds=known,
     )
