@@ -290,3 +290,14 @@ def forget(kind: str | None = None) -> None:
     for name, clear in _clear:
         if kind in (None, name):
             clear()
+
+
+def flatten(mapping: Mapping[str, Any], prefix: str = "", separator: str = ".") -> dict[str, Any]:
+    """Return nested mappings as one level of keys, joined by the separator; lists of plain values stay as they are."""
+    flat: dict[str, Any] = {}
+    for key, value in mapping.items():
+        if isinstance(value, Mapping):
+            flat |= flatten(value, f"{prefix}{key}{separator}", separator)
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat

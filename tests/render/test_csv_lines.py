@@ -7,9 +7,9 @@ import pytest
 from chart_answers import ANSWERS, training
 
 import sightline as sl
+from sightline.content import flatten
 from sightline.loading import operation_from_mapping
 from sightline.loading.sources import cell_value
-from sightline.profile.results import flatten
 from sightline.render.csv import csv_text, to_csv
 
 

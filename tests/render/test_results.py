@@ -6,9 +6,9 @@ import math
 import numpy as np
 import pytest
 
+from sightline.content import flatten
 from sightline.loading import operation_from_mapping
 from sightline.prediction import predict
-from sightline.profile.results import flatten
 from sightline.quantities import as_json
 from sightline.render.csv import to_csv
 

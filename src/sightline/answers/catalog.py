@@ -6,7 +6,7 @@ from typing import Any
 
 from sightline.answers import units
 from sightline.answers.outline import Lines, Link, Links, Outline, Part, Rows
-from sightline.profile.results import flatten
+from sightline.content import flatten
 from sightline.quantities import BYTES_PER_SECOND, format_quantity
 from sightline.scenario import Heads, LayerKind, Model
 from sightline.scenario.blocks import MIXER_WORDS, SOFTMAX

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from sightline import loading
 from sightline.answers import units
+from sightline.content import flatten
 from sightline.errors import SightlineError
 from sightline.frameworks.choices import CHOICES
 from sightline.loading.plans import NOT_NAMED
 from sightline.loading.sources import as_text
-from sightline.profile.results import flatten
 from sightline.quantities import counted
 from sightline.scenario import Plan, Scenario
 

@@ -352,7 +352,7 @@ def _stages(profile: Profile, title: str, kind: str) -> out.Rows:
 
 
 def _measurement(profile: Profile) -> Iterator[tuple[str, str]]:
-    from sightline.profile.results import flatten
+    from sightline.content import flatten
 
     for key, value in flatten(profile.measurement).items():
         if value not in (None, "", []):

@@ -9,10 +9,11 @@ from sightline.answers import outline as out
 from sightline.answers import units
 from sightline.answers.profile import profile_outline
 from sightline.answers.units import NOTHING, shown
+from sightline.content import flatten
 from sightline.errors import SightlineError
 from sightline.profile import SERVING, TASKS, Profile, Task, task_of
 from sightline.profile.metrics import metric_of
-from sightline.profile.results import figure_of, flatten
+from sightline.profile.results import figure_of
 from sightline.quantities import counted, percent
 from sightline.runs import Run, Store
 
@@ -66,9 +67,8 @@ def short_id(name: str, others: Collection[str]) -> str:
 
 def age(run: Run, now: datetime | None = None) -> str:
     """Return how long ago a run began."""
-    try:
-        passed = ((now or datetime.now(UTC)) - datetime.fromisoformat(run.created)).total_seconds()
-    except (ValueError, TypeError):  # a date of another program may lack its zone
+    passed = seconds_between(run.created, str(now or datetime.now(UTC)))
+    if passed is None:
         return NOTHING
     steps = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"))
     return next((f"{passed / size:.0f} {unit}" for size, unit in steps if passed >= size), f"{max(passed, 0.0):.0f} s")
@@ -216,7 +216,7 @@ def _ended(run: Run) -> Iterator[out.Said]:
 
 def _status_line(run: Run, since: str) -> str:
     """How it ended, when, and how long it took."""
-    took = took_s(run)
+    took = seconds_between(run.created, run.ended)
     said = [
         run.status.replace("_", " "),
         since,
@@ -307,10 +307,10 @@ def profile_of_run(run: Run, rows: "polars.DataFrame") -> Profile | None:
         return None
 
 
-def took_s(run: Run) -> float | None:
-    """Return the seconds from a run's begin to its end; None while it runs."""
+def seconds_between(begin: str, end: str) -> float | None:
+    """Return the seconds between two dates; None without an end, or where a date of another program lacks its zone."""
     try:
-        return (datetime.fromisoformat(run.ended) - datetime.fromisoformat(run.created)).total_seconds()
+        return (datetime.fromisoformat(end) - datetime.fromisoformat(begin)).total_seconds()
     except (ValueError, TypeError):
         return None
 

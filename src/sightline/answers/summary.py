@@ -7,8 +7,9 @@ from typing import Any
 from sightline.answers import units
 from sightline.answers.outline import Column
 from sightline.answers.units import NOTHING
+from sightline.content import flatten
 from sightline.profile import COMMUNICATION, IDLE_PHASES, MEMORY_PARTS, SERVING, Profile
-from sightline.profile.results import answer_to_dict, flatten
+from sightline.profile.results import answer_to_dict
 from sightline.quantities import Number, percent
 
 LABELS = {

@@ -7,6 +7,7 @@ from math import isclose
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from sightline.content import flatten
 from sightline.errors import InputError, missing_file, nearest
 from sightline.explanation.compared import Cell, Side
 from sightline.folders import located
@@ -15,7 +16,7 @@ from sightline.loading.checks import with_value
 from sightline.loading.sources import cell_value, read_source
 from sightline.prediction import predict
 from sightline.profile import IDLE_PHASES, SERVING, TASKS, Profile, Task, task_of
-from sightline.profile.results import figure_of, flatten
+from sightline.profile.results import figure_of
 from sightline.runs import Run, Store
 from sightline.runs.store import LATEST
 

@@ -83,17 +83,6 @@ def figure_of(result: Mapping[str, Any], key: str) -> Any:
     return None if isinstance(found, Mapping) else found
 
 
-def flatten(mapping: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return nested mappings as one level of dotted keys; lists of plain values stay as they are."""
-    flat: dict[str, Any] = {}
-    for key, value in mapping.items():
-        if isinstance(value, Mapping):
-            flat |= flatten(value, f"{prefix}{key}.")
-        else:
-            flat[f"{prefix}{key}"] = value
-    return flat
-
-
 def measured_rates(
     predicted: Any, step_time_s: float, *, tokens: float | None = None, devices: float | None = None
 ) -> dict[str, float]:

@@ -9,8 +9,8 @@ from math import isnan
 from typing import TYPE_CHECKING, Any
 
 from sightline.answers import labels
+from sightline.content import flatten
 from sightline.profile import Profile
-from sightline.profile.results import flatten
 from sightline.quantities import as_json
 from sightline.scenario import OperatorScenario
 

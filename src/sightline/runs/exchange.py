@@ -6,10 +6,11 @@ import re
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sightline.content import flatten
 from sightline.errors import InputError, SightlineError, missing_extra, missing_file
 from sightline.progress import remark
 from sightline.runs.store import (
@@ -185,18 +186,9 @@ def _record(run: Run) -> dict[str, Any]:
     record: dict[str, Any] = {column: getattr(run, column) for column in _TEXTS}
     record["contended"] = bool(run.environment.get("contended", False))
     record |= {column: json.dumps(getattr(run, column)) for column in _JSON}
-    return record | {key: value for key, value in _flat(run.result).items() if key not in record}
-
-
-def _flat(result: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return nested keys joined by ``_``; lists as JSON."""
-    flat: dict[str, Any] = {}
-    for key, value in result.items():
-        if isinstance(value, Mapping):
-            flat |= _flat(value, f"{prefix}{key}_")
-        else:
-            flat[f"{prefix}{key}"] = json.dumps(value) if isinstance(value, list | tuple) else value
-    return flat
+    flat = flatten(run.result, separator="_").items()
+    found = {key: json.dumps(value) if isinstance(value, list | tuple) else value for key, value in flat}
+    return record | found | record
 
 
 def _of_run(table: "polars.DataFrame", run: Run) -> "polars.DataFrame":

@@ -8,9 +8,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from sightline.content import flatten
 from sightline.prediction.generation.batch_profile import Knowledge
 from sightline.profile import BOUNDS, Profile
-from sightline.profile.results import flatten
 from sightline.progress import SILENT, Progress
 from sightline.scenario import Arrival, ServingScenario, Slo
 from sightline.simulation.autoscaling import usual_target

@@ -13,13 +13,13 @@ from typing import Any, Self, TypeAlias, get_args
 
 from sightline import catalog
 from sightline.catalog import entry, names
+from sightline.content import flatten
 from sightline.errors import InputError, SightlineError, nearest
 from sightline.loading import read_all, to_mapping
 from sightline.loading.loader import Loaded, read_scenario
 from sightline.loading.parts import NO_FIGURES
 from sightline.prediction.training.memory import RESERVED
 from sightline.profile import BETWEEN_PASSES, Profile, StageMemory
-from sightline.profile.results import flatten
 from sightline.progress import SILENT, Cancelled, Progress, watched
 from sightline.scenario import GenerationScenario, Scenario
 from sightline.validation.adapters import LINES, READERS

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from sightline import catalog
+from sightline.content import flatten
 from sightline.errors import InputError
 from sightline.explanation.comparison import Comparison, compare
 from sightline.exploration.study_answer import Column
@@ -17,7 +18,6 @@ from sightline.measurement.machine import Hardware, hardware_at_hand
 from sightline.measurement.measure import measure_scenarios
 from sightline.measurement.processes.cases import QUICK, Effort, Settings
 from sightline.prediction import predict
-from sightline.profile.results import flatten
 from sightline.progress import SILENT, Progress
 from sightline.quantities import counted
 from sightline.reproduction.arxiv_2311_03687.settings import (
