@@ -152,9 +152,8 @@ def obstacles(answer: PlanAnswer) -> list[str]:
     """Return what frameworks do not offer, a sentence for the plans that it keeps from being launched."""
     plans: dict[str, list[int]] = {}
     for one in answer.plans:
-        if not one.launchable:
-            for sentence in one.obstacles or ("no framework supports it",):
-                plans.setdefault(briefly(sentence), []).append(one.rank)
+        for sentence in one.obstacles:
+            plans.setdefault(briefly(sentence), []).append(one.rank)
     found = [f"! {ranks(places)}: {sentence}" for sentence, places in plans.items()]
     rest = len(found) - _MOST_OBSTACLES
     return [*found[:_MOST_OBSTACLES], *([f"! {rest} more cannot be launched"] if rest > 0 else [])]

@@ -6,7 +6,7 @@ from typing import Any
 
 from sightline.answers import outline as out
 from sightline.answers import units
-from sightline.answers.runs import HOW_TO_WATCH, age, columns_of, label_of
+from sightline.answers.runs import HOW_TO_WATCH, age, columns_of, label_of, seconds_between
 from sightline.watching import WatchRecord
 from sightline.watching.screen import gap, summary
 
@@ -81,9 +81,8 @@ def _state(one: WatchRecord, now: datetime) -> str:
     """Whether it runs, for how long, and since when a job that should run says nothing."""
     if not one.is_running:
         return f"{one.run.status.replace('_', ' ')}{f': {one.run.reason}' if one.run.reason else ''}"
-    try:
-        ran_s = (now - datetime.fromisoformat(one.run.created)).total_seconds()
-    except (ValueError, TypeError):
+    ran_s = seconds_between(one.run.created, str(now))
+    if ran_s is None:
         return "running"
     quiet_s = ran_s - float(one.last.get("elapsed_s", 0.0))
     patience_s = max(_LEAST_SILENT_S, _SILENT * float(one.about.get("every_s") or 1.0))

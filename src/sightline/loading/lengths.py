@@ -94,10 +94,11 @@ def _numbers(path: Path) -> list[Any] | str:
         words = path.read_text(encoding="utf-8-sig").replace(",", " ").replace("[", " ").replace("]", " ").split()
     except (OSError, UnicodeDecodeError) as error:
         return getattr(error, "strerror", None) or "not a text file"
-    return [_number(word) for word in words] or "contains no numbers"
+    return [number_or_text(word) for word in words] or "contains no numbers"
 
 
-def _number(word: str) -> float | str:
+def number_or_text(word: str) -> float | str:
+    """Return a plain number as such, other text as it is."""
     try:
         return float(word)
     except ValueError:

@@ -1,5 +1,6 @@
 """Questions without a file: a command's options as the scenario that they stand for, or as settings of a file."""
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -48,12 +49,12 @@ def question(options: Mapping[str, str], overrides: Iterable[str] = (), task: st
     Raises:
         InputError: An option does not apply to the task.
     """
-    above = _with({}, read_overrides(list(overrides)))
-    asked = stated_at(above, "workload.task") or task
+    stated_above = read_overrides(list(overrides))
+    asked = stated_at(_with({}, stated_above), "workload.task") or task
     stated = asked or inferred(options)
     settings = {key: value_of(key, text) for key, text in _settings(options, [stated])}
     mapping = _with({"workload": {"task": stated}}, settings)
-    whole = _with(mapping, read_overrides(list(overrides)))
+    whole = _with(mapping, stated_above)
     assumed: dict[str, Any] = {} if asked else {"workload.task": stated}
     assumed |= {key: value for key, value in _usual(whole, stated) if stated_at(whole, key) is None}
     listed = ", ".join(f"{key} {value}" for key, value in assumed.items())
@@ -108,15 +109,10 @@ def _settings(options: Mapping[str, str], tasks: Sequence[str]) -> Iterator[tupl
             yield key, _limits(text, problems)
         else:
             # A path on the command line is not relative to the scenario's file.
-            yield key, str(Path(text).absolute()) if name == "model" and _is_path(text) else text
+            is_path = name == "model" and os.path.exists(text)  # noqa: PTH110 - of a text too long it says no
+            yield key, str(Path(text).absolute()) if is_path else text
     if problems:
         raise InputError(problems)
-
-
-def _is_path(text: str) -> bool:
-    with suppress(OSError, ValueError):
-        return Path(text).exists()
-    return False
 
 
 def _limits(text: str, problems: list[str]) -> str:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from sightline import quantities
 from sightline.errors import InputError, nearest
+from sightline.loading.lengths import number_or_text
 from sightline.planning.plan_limits import BY_KEY, read_limit
 from sightline.profile import BOUNDS, LEVELS, MEMORY_PARTS, SERVING, TASKS, Task, task_of
 from sightline.profile.metrics import OPERATOR, STATISTICS
@@ -253,18 +254,10 @@ def _bound(name: str, sign: str, written: str, figure: Figure) -> float | str:
         return read_limit(f"the bound of {name}", written, limit[1])
     try:
         if figure.unit == "share":
-            return share(_number(written))
+            return share(number_or_text(written))
         return quantities.parse_quantity(written, DIMENSIONS[figure.unit], zero=True)
     except InputError as error:
         raise InputError([f"the bound of {name} {problem}" for problem in error.problems]) from error
-
-
-def _number(written: str) -> float | str:
-    """A plain number as such; other text as it is."""
-    try:
-        return float(written)
-    except ValueError:
-        return written
 
 
 def _example(figure: Figure) -> str:

@@ -14,6 +14,7 @@ from sightline.launching.options import AUTO, Options, not_read, refuse_values, 
 from sightline.launching.shell import command_line
 from sightline.launching.source import Source, named_settings
 from sightline.launching.training import deepspeed, script
+from sightline.launching.training.deepspeed import section
 from sightline.launching.training.rules import refusals
 from sightline.launching.training.script import Script, script_of
 from sightline.launching.training.shared import missing_of, on_every_node, unwritten, whole, with_micro_batch
@@ -159,13 +160,13 @@ def read(found: Source) -> Reading:
         case "DEEPSPEED":
             return _by_deepspeed(found, stated, trained, count)
         case "MEGATRON_LM":
-            return _reading(stated, trained, count, "megatron", _megatron(_section(stated, "megatron_lm_config")))
+            return _reading(stated, trained, count, "megatron", _megatron(section(stated, "megatron_lm_config")))
     return _reading(stated, trained, count, "fsdp", _plan(stated))
 
 
 def _by_deepspeed(found: Source, stated: Mapping[str, Any], trained: Script, devices: int | None) -> Reading:
     """DeepSpeed as accelerate starts it: by a file of its own, or by a few of its keys."""
-    keys = _section(stated, "deepspeed_config")
+    keys = section(stated, "deepspeed_config")
     if "deepspeed_config_file" in keys:
         own = named_settings(found, str(keys["deepspeed_config_file"]), "DeepSpeed's configuration")
         return deepspeed.reading_of(own, trained, devices)
@@ -207,15 +208,10 @@ def _reading(
 _REDUCED: Final = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 
 
-def _section(stated: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    value = stated.get(key)
-    return value if isinstance(value, Mapping) else {}
-
-
 def _plan(stated: Mapping[str, Any]) -> dict[str, Any]:
-    fsdp = _section(stated, "fsdp_config")
+    fsdp = section(stated, "fsdp_config")
     precision = str(stated.get("mixed_precision", "no")).lower()
-    shares = _section(stated, "parallelism_config")
+    shares = section(stated, "parallelism_config")
     shard = shares.get("parallelism_config_dp_shard_size")
     groups = shares.get("parallelism_config_dp_replicate_size", 1)
     plan: dict[str, Any] = {
@@ -223,11 +219,11 @@ def _plan(stated: Mapping[str, Any]) -> dict[str, Any]:
         "dtype": {"no": "fp32"}.get(precision, precision),
         "offload": ["optimizer", "parameters"] if _is_true(fsdp.get("fsdp_offload_params")) else "none",
         "recompute": "full" if _is_true(fsdp.get("fsdp_activation_checkpointing")) else "none",
-        "compile": str(_section(stated, "dynamo_config").get("dynamo_backend", "NO")).upper() != "NO",
+        "compile": str(section(stated, "dynamo_config").get("dynamo_backend", "NO")).upper() != "NO",
         "data_parallel_shard": shard if groups != 1 else None,
     }
     if precision == "fp8":
-        plan["fp8_recipe"] = "delayed" if _section(stated, "fp8_config").get("backend") == "TE" else "current"
+        plan["fp8_recipe"] = "delayed" if section(stated, "fp8_config").get("backend") == "TE" else "current"
     return plan
 
 
@@ -271,5 +267,5 @@ _KNOWN: Final = (
 
 
 def _unread(stated: Mapping[str, Any]) -> list[str]:
-    keys = [*stated, *(f"fsdp_config.{key}" for key in _section(stated, "fsdp_config"))]
+    keys = [*stated, *(f"fsdp_config.{key}" for key in section(stated, "fsdp_config"))]
     return [key for key in keys if key not in _KNOWN]

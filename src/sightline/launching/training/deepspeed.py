@@ -196,7 +196,7 @@ def reading_of(stated: Mapping[str, Any], trained: Script, devices: int | None) 
     workload = {"task": "pretrain", **trained.workload, **without_none(batch)}
     plan = {"framework": "deepspeed", **trained.plan, **plan_of(stated)}
     scenario = without_none({"model": trained.model, "workload": workload, "plan": plan})
-    zero = _mapping(stated, "zero_optimization")
+    zero = section(stated, "zero_optimization")
     known = [*_READ, *_NEUTRAL, *(f"zero_optimization.{key}" for key in _ZERO)]
     unread = [key for key in (*stated, *(f"zero_optimization.{key}" for key in zero)) if key not in known]
     return Reading(
@@ -217,7 +217,8 @@ _ZERO: Final = frozenset(
 )
 
 
-def _mapping(stated: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+def section(stated: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """Return the mapping under a key; an empty one where there is none."""
     value = stated.get(key)
     return value if isinstance(value, Mapping) else {}
 
@@ -229,11 +230,11 @@ def _count(value: Any) -> int | None:
 
 def _contradictions(stated: Mapping[str, Any]) -> Iterator[str]:
     """What DeepSpeed itself refuses."""
-    if all(_mapping(stated, name).get("enabled") is True for name in ("fp16", "bf16")):
+    if all(section(stated, name).get("enabled") is True for name in ("fp16", "bf16")):
         yield "fp16.enabled and bf16.enabled are both true; DeepSpeed allows one of them"
-    zero = _mapping(stated, "zero_optimization")
+    zero = section(stated, "zero_optimization")
     for key in _OFFLOADED:
-        share = _mapping(zero, key).get("ratio", 1)
+        share = section(zero, key).get("ratio", 1)
         if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
             yield f"zero_optimization.{key}.ratio is {show(share)}; allowed: a number from 0 to 1"
         elif share < 1 and zero.get("stage", 0) in range(SHARDS_WEIGHTS):
@@ -282,7 +283,7 @@ def _of_each(stated: Mapping[str, Any]) -> int | None:
 def _read_otherwise(zero: Mapping[str, Any]) -> Iterator[str]:
     """Offloading that a scenario cannot state, and what it is read as."""
     for key, (part, least) in _OFFLOADED.items():
-        stated, name = _mapping(zero, key), f"zero_optimization.{key}"
+        stated, name = section(zero, key), f"zero_optimization.{key}"
         if stated.get("device", "none") == "none":
             continue
         if zero.get("stage", 0) in range(least):
@@ -295,13 +296,13 @@ def _read_otherwise(zero: Mapping[str, Any]) -> Iterator[str]:
 
 def plan_of(stated: Mapping[str, Any]) -> dict[str, Any]:
     """Return the plan of a configuration, by a scenario's keys."""
-    zero = _mapping(stated, "zero_optimization")
+    zero = section(stated, "zero_optimization")
     stage = zero.get("stage", 0)
-    formats = [name for name in ("bf16", "fp16") if _mapping(stated, name).get("enabled") is True]
+    formats = [name for name in ("bf16", "fp16") if section(stated, name).get("enabled") is True]
     moved = stated.get("communication_data_type")
     overlaps = zero.get("overlap_comm")
     offloaded = [part for key, (part, least) in _OFFLOADED.items() if _is_offloaded(zero, key, least)]
-    recomputes = _mapping(stated, "activation_checkpointing")
+    recomputes = section(stated, "activation_checkpointing")
     if recomputes.get("cpu_checkpointing"):
         offloaded.append("activations")
     return without_none(
@@ -314,7 +315,7 @@ def plan_of(stated: Mapping[str, Any]) -> dict[str, Any]:
             "overlap_parameter_gather": False if zero.get("stage3_prefetch_bucket_size") == 0 else None,
             "offload": offloaded or "none",
             "recompute": "full" if recomputes else None,
-            "optimizer": _optimizer(_mapping(stated, "optimizer")),
+            "optimizer": _optimizer(section(stated, "optimizer")),
         }
     )
 
@@ -329,12 +330,12 @@ def _is_offloaded(zero: Mapping[str, Any], key: str, least: int) -> bool:
     """Whether a part is offloaded; NVMe counts as the host, which feeds it."""
     if zero.get("stage", 0) in range(least):
         return False
-    stated = _mapping(zero, key)
+    stated = section(zero, key)
     return stated.get("device", "none") in _HOSTS or zero.get(f"cpu_{key.removesuffix('_optimizer')}") is True
 
 
 def _is_auto(stated: Mapping[str, Any]) -> bool:
-    return any(_mapping(stated, name).get("enabled") == "auto" for name in ("bf16", "fp16"))
+    return any(section(stated, name).get("enabled") == "auto" for name in ("bf16", "fp16"))
 
 
 def _optimizer(stated: Mapping[str, Any]) -> str | None:

@@ -31,9 +31,7 @@ def _formulas() -> Mapping[Any, Callable[..., int]]:
         "grouped_mm_fallback_backward": (grouped, _grouped_gradients),
         "int8_linear_matmul": (quantized, _product),
         "int8_scaled_mm": (quantized, _product),
-        "int8_mixed_scaled_mm": (quantized, _product_with_quantized),
-        "gemm_4bit": (quantized, _product_with_packed),
-        "gemv_4bit": (quantized, _product_with_packed),
+        **dict.fromkeys(("int8_mixed_scaled_mm", "gemm_4bit", "gemv_4bit"), (quantized, _product_with_packed)),
     }
     # Those of other libraries are there when these were imported.
     return {getattr(of, name): formula for name, (of, formula) in formulas.items() if hasattr(of, name)}
@@ -69,13 +67,8 @@ def _product(left: Sequence[int], right: Sequence[int], *_: Any, **__: Any) -> i
     return 2 * prod(left) * right[0]
 
 
-def _product_with_quantized(left: Sequence[int], _: Any, right: Sequence[int], *__: Any, **___: Any) -> int:
-    """2 m n k; between the operands stands the first one's quantized twin."""
-    return 2 * prod(left) * right[0]
-
-
 def _product_with_packed(left: Sequence[int], _: Any, shape: Sequence[int], *__: Any, **___: Any) -> int:
-    """2 m n k, where the second operand is packed and states its ``shape``."""
+    """2 m n k, where ``shape`` is that of the second operand, or states it where the operand is packed."""
     return 2 * prod(left) * shape[0]
 
 
