@@ -20,7 +20,7 @@ from sightline.launching.engines.requests import (
     quantization,
     requests_of,
 )
-from sightline.launching.engines.rules import refusals, without_option
+from sightline.launching.engines.rules import CACHES, refusals, without_option
 from sightline.launching.engines.servers import LOCAL, Arguments, Command, Server, launch
 from sightline.launching.hugging_face import model_of
 from sightline.launching.launch import Launch, Reading, refuse
@@ -113,7 +113,7 @@ def formats(
     weights: str,
     read_weights: Mapping[str, str],
     cache: str = "",
-    caches: Mapping[str, str] = {},
+    engine: str = "",
     read_caches: Mapping[str, str] = {},
 ) -> tuple[Row, ...]:
     """Return the options of number formats, of weights and where there is one of the cache.
@@ -122,12 +122,14 @@ def formats(
         weights: Option with the format that weights are converted to, or have.
         read_weights: Our words by the engine's; empty where the checkpoint says the format.
         cache: Option with the format of the cache.
-        caches: The engine's words by ours.
-        read_caches: Our words by the engine's.
+        engine: Whose caches are written.
+        read_caches: Our words by further ones of the engine.
     """
+    caches = CACHES.get(engine, {})
+    ours = {theirs: word for word, theirs in caches.items()} | dict(read_caches)
 
     def read(options: Options) -> list[str] | None:
-        kept = options.word(named(cache), read_caches) if cache else ""
+        kept = options.word(named(cache), ours) if cache else ""
         return quantization(options.word(named(weights), read_weights) or options.format, kept, options.model) or None
 
     rows: tuple[Row, ...] = (Option(weights, "quantization", lambda request: request.formats.weights or None, read),)

@@ -34,9 +34,7 @@ READ_WEIGHTS: Mapping[str, str] = {
     "triton-fp8w8a8-block128": "fp8-block",
     "none": "",
 }
-CACHES: Mapping[str, str] = {"kv-int8": "triton_int8kv", "kv-fp8": "triton_fp8kv"}
 READ_CACHES: Mapping[str, str] = {
-    **{theirs: ours for ours, theirs in CACHES.items()},
     "ppl_int8kv": "kv-int8",
     **dict.fromkeys(("ppl_fp16", "triton_flashdecoding", "triton_gqa_attention", "triton_gqa_flashdecoding"), ""),
 }
@@ -55,7 +53,7 @@ def _is_chunked(options: Options) -> bool | None:
 OPTIONS: Sequence[Row] = (
     number("--tp", "tensor_parallel"),
     compute_dtype("--data_type"),
-    *formats("--quant_type", READ_WEIGHTS, "--mode", CACHES, READ_CACHES),
+    *formats("--quant_type", READ_WEIGHTS, "--mode", "lightllm", READ_CACHES),
     Option("--max_req_total_len", write=lambda request: request.longest),
     number("--running_max_req_size", "max_sequences", lambda request: request.sequences),
     Option("--batch_max_tokens", "max_batched_tokens", lambda request: request.budget, _tokens),

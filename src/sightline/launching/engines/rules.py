@@ -1,4 +1,4 @@
-"""State what the servers that are written can run: rules beside those of a plan, by which a search leaves plans out."""
+"""Rules for what a written server launch can run; a search drops plans that break one."""
 
 import sys
 from collections.abc import Iterator, Mapping
@@ -30,12 +30,15 @@ LACKING: Final[Mapping[str, tuple[str, ...]]] = {
 """Degrees that engines lack whose servers have the devices of one node."""
 
 
-CACHES: Final[Mapping[str, tuple[str, ...]]] = {
-    **dict.fromkeys(("vllm", "tensorrt-llm", "lightllm"), ("kv-fp8", "kv-int8")),
-    **dict.fromkeys(("sglang", "tgi"), ("kv-fp8",)),
-    "llama.cpp": ("kv-int8",),
+CACHES: Final[Mapping[str, Mapping[str, str]]] = {
+    "vllm": {"kv-fp8": "fp8", "kv-int8": "int8_per_token_head"},
+    "tensorrt-llm": {"kv-fp8": "fp8", "kv-int8": "int8"},
+    "lightllm": {"kv-fp8": "triton_fp8kv", "kv-int8": "triton_int8kv"},
+    "sglang": {"kv-fp8": "fp8_e4m3"},
+    "tgi": {"kv-fp8": "fp8_e4m3fn"},
+    "llama.cpp": {"kv-int8": "q8_0"},
 }
-"""Formats of the cache that an engine keeps beside the model's own."""
+"""Formats of the cache that an engine keeps beside the model's own, with the engine's words."""
 GGUF: Final[Mapping[str, str]] = {
     **{word: word for word in ("q4_0", "q4_k_m", "mxfp4")},
     **dict.fromkeys(("w8a16", "int8"), "q8_0"),

@@ -35,7 +35,6 @@ READ_WEIGHTS: Mapping[str, str] = {
     "mxfp4": "mxfp4",
     **dict.fromkeys(("compressed-tensors", "gguf", "quark", "auto-round", "modelopt_mixed", "unquant"), ""),
 }
-CACHES: Mapping[str, str] = {"kv-fp8": "fp8_e4m3"}
 READ_CACHES: Mapping[str, str] = {
     **dict.fromkeys(("fp8_e4m3", "fp8_e5m2"), "kv-fp8"),
     **dict.fromkeys(("auto", "bf16", "bfloat16"), ""),
@@ -137,7 +136,7 @@ OPTIONS: Sequence[Row] = (
     degree("--ep-size", "expert_parallel"),
     Option("--moe-dense-tp-size", write=lambda r: 1 if _groups(r) > 1 and r.plan.tensor_parallel == 1 else None),
     compute_dtype("--dtype"),
-    *formats("--quantization", READ_WEIGHTS, "--kv-cache-dtype", CACHES, READ_CACHES),
+    *formats("--quantization", READ_WEIGHTS, "--kv-cache-dtype", "sglang", READ_CACHES),
     Option("--context-length", write=lambda request: request.longest),
     Option("--max-running-requests", "max_sequences", lambda r: r.sequences * _groups(r), _stated_sequences),
     Option(

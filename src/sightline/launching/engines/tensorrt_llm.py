@@ -29,11 +29,7 @@ from sightline.scenario import GenerationScenario
 
 ROUTER_PORT, PORT = 8000, 8001
 """Of what shares requests among servers, and of the first server."""
-CACHES: Mapping[str, str] = {"kv-fp8": "fp8", "kv-int8": "int8"}
-READ_CACHES: Mapping[str, str] = {
-    **{theirs: ours for ours, theirs in CACHES.items()},
-    **dict.fromkeys(("auto", "bfloat16", "float16"), ""),
-}
+READ_CACHES: Mapping[str, str] = dict.fromkeys(("auto", "bfloat16", "float16"), "")
 READ_WEIGHTS: Mapping[str, str] = {
     "FP8": "fp8",
     "FP8_BLOCK_SCALES": "fp8-block",
@@ -117,7 +113,7 @@ OPTIONS: Sequence[Row] = (
     degree("--ep_size", "expert_parallel"),
     compute_dtype("dtype"),
     Option("enable_attention_dp", "data_parallel", lambda r: True if r.plan.data_parallel > 1 else None, _data),
-    *formats("quant_config.quant_algo", READ_WEIGHTS, "kv_cache_config.dtype", CACHES, READ_CACHES),
+    *formats("quant_config.quant_algo", READ_WEIGHTS, "kv_cache_config.dtype", "tensorrt-llm", READ_CACHES),
     number("--max_batch_size", "max_sequences", lambda request: request.sequences),
     number("--max_num_tokens", "max_batched_tokens", lambda request: request.budget),
     Option("--max_seq_len", write=lambda request: request.longest),

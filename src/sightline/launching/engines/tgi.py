@@ -21,7 +21,6 @@ READ_WEIGHTS: Mapping[str, str] = {
     **dict.fromkeys(("awq", "gptq", "marlin", "exl2"), "w4a16"),
     "compressed-tensors": "",
 }
-CACHES: Mapping[str, str] = {"kv-fp8": "fp8_e4m3fn"}
 READ_CACHES: Mapping[str, str] = dict.fromkeys(("fp8_e4m3fn", "fp8_e5m2", "fp8-e4m3fn", "fp8-e5m2"), "kv-fp8")
 
 
@@ -36,7 +35,7 @@ def _stated_dtype(options: Options) -> str | None:
 OPTIONS: Sequence[Row] = (
     degree("--num-shard", "tensor_parallel", always=True),
     Option("--dtype", "dtype", _dtype, _stated_dtype),
-    *formats("--quantize", READ_WEIGHTS, "--kv-cache-dtype", CACHES, READ_CACHES),
+    *formats("--quantize", READ_WEIGHTS, "--kv-cache-dtype", "tgi", READ_CACHES),
     Option("--max-input-tokens", write=lambda request: request.scenario.workload.prompt_tokens),
     Option("--max-total-tokens", write=lambda request: request.longest),
     number("--max-batch-prefill-tokens", "max_batched_tokens", lambda request: request.budget),

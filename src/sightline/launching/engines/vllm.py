@@ -47,10 +47,8 @@ READ_WEIGHTS: Mapping[str, str] = {
     "None": "",
     **dict.fromkeys(("compressed-tensors", "quark", "torchao", "gguf", "inc", "online", "modelopt_mixed"), ""),
 }
-CACHES: Mapping[str, str] = {"kv-fp8": "fp8", "kv-int8": "int8_per_token_head"}
 READ_CACHES: Mapping[str, str] = {
     **dict.fromkeys(("fp8", "fp8_e4m3", "fp8_e5m2", "fp8_inc", "fp8_ds_mla", "fp8_per_token_head"), "kv-fp8"),
-    "int8_per_token_head": "kv-int8",
     **dict.fromkeys(("auto", "bfloat16", "float16"), ""),
 }
 OFFLOADING = "OffloadingConnector"
@@ -115,7 +113,7 @@ OPTIONS: Sequence[Row] = (
     degree("--data-parallel-size", "data_parallel"),
     Option("--enable-expert-parallel", "expert_parallel", lambda r: r.plan.expert_parallel > 1 or None, _experts),
     compute_dtype("--dtype"),
-    *formats("--quantization", READ_WEIGHTS, "--kv-cache-dtype", CACHES, READ_CACHES),
+    *formats("--quantization", READ_WEIGHTS, "--kv-cache-dtype", "vllm", READ_CACHES),
     Option("--max-model-len", write=lambda request: request.longest),
     number("--max-num-seqs", "max_sequences", lambda request: request.sequences),
     number("--max-num-batched-tokens", "max_batched_tokens", lambda request: request.budget),
