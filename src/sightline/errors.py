@@ -32,6 +32,11 @@ class WorkError(SightlineError):
     """The request was right but the work failed; the command line exits with 1."""
 
 
+def reason(error: BaseException) -> str:
+    """Return why something failed: the system's words where it has any, else the error's own."""
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
+
+
 def missing_file(path: str | Path) -> InputError:
     """Return the error for a file that is not there, with the nearest name beside it."""
     name, beside = Path(path), list[str]()

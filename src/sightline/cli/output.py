@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sightline.errors import InputError, WorkError
+from sightline.errors import InputError, WorkError, reason
 from sightline.whole_files import unwritable, write_whole
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ def print_text(text: str) -> None:
         _lose_stdout()
     except OSError as error:
         _lose_stdout()
-        raise WorkError(f"cannot write the answer: {(error.strerror or str(error)).lower()}") from error
+        raise WorkError(f"cannot write the answer: {reason(error).lower()}") from error
 
 
 def _lose_stdout() -> None:

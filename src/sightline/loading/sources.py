@@ -16,7 +16,7 @@ from typing import Any
 
 from sightline.catalog.yaml12 import MAX_DEPTH, holds_releases, parse, parse_all
 from sightline.content import record
-from sightline.errors import InputError, missing_file
+from sightline.errors import InputError, missing_file, reason
 from sightline.folders import located
 from sightline.loading.checks import with_value
 from sightline.quantities import show
@@ -145,8 +145,7 @@ def read_text(path: Path) -> str:
     except FileNotFoundError:
         raise missing_file(path) from None
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise InputError(f"cannot read {_shown(path)}: {reason.lower()}") from None
+        raise InputError(f"cannot read {_shown(path)}: {reason(error).lower()}") from None
 
 
 def read_json(text: str, *, infinities: bool = False) -> Any:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from sightline.errors import InputError, WorkError, missing_extra, nearest
+from sightline.errors import InputError, WorkError, missing_extra, nearest, reason
 
 KINDS = ("local", "ray", "dask")
 ALLOWED = "local, ray or dask, with a worker count or cluster address, such as local:8 or dask:tcp://node0:8786"
@@ -85,10 +85,10 @@ def require_answer(workers: Workers) -> None:
 
 def unreachable(workers: Workers, error: Exception) -> InputError:
     """Return the error for a cluster that cannot be used."""
-    why = (getattr(error, "strerror", None) or str(error) or type(error).__name__).lower()
     return InputError(
-        f"--workers is '{workers}': no cluster answers at '{workers.address}' ({' '.join(why.split())}); start "
-        f"one there, or use --workers {workers.kind} to start one here"
+        f"--workers is '{workers}': no cluster answers at '{workers.address}' "
+        f"({' '.join(reason(error).lower().split())}); start one there, or use --workers {workers.kind} to start one "
+        "here"
     )
 
 

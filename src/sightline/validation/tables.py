@@ -14,7 +14,7 @@ from math import isfinite, prod
 from pathlib import Path
 from typing import Any
 
-from sightline.errors import InputError
+from sightline.errors import InputError, reason
 from sightline.quantities import show
 from sightline.validation.cases import Case, Split, digest, split_of
 
@@ -236,7 +236,7 @@ def lines_of(path: Path) -> Iterator[Line]:
                 known = {column: cell or "" for column, cell in cells.items() if column is not None}
                 yield Line(known, f"{path} line {number}")
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        raise InputError(f"{path} cannot be read: {reason(error)}") from None
 
 
 def row_of_cells(line: Line, spec: Mapping[str, Any]) -> Row:

@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 
-from sightline.errors import InputError
+from sightline.errors import InputError, reason
 from sightline.web import assets, explain_view
 from sightline.web.fields import START
 from sightline.web.jobs import Jobs
@@ -36,8 +36,7 @@ def bound(port: int) -> socket.socket:
         found.bind((HOST, port))
     except OSError as error:
         found.close()
-        reason = (error.strerror or str(error)).lower()
-        raise InputError(f"--port {port}: {reason}; --port 0 takes a free one") from None
+        raise InputError(f"--port {port}: {reason(error).lower()}; --port 0 takes a free one") from None
     return found
 
 

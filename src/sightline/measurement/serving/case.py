@@ -22,7 +22,7 @@ from urllib.request import urlopen
 
 import numpy as np
 
-from sightline.errors import InputError, WorkError
+from sightline.errors import InputError, WorkError, reason
 from sightline.launching import write
 from sightline.launching.engines.requests import as_generation, model_argument
 from sightline.loading.serving import serving_from_mapping
@@ -174,7 +174,7 @@ def _started(words: Sequence[str], environment: Mapping[str, str], log: Path) ->
                 start_new_session=True,
             )
         except OSError as error:
-            raise WorkError(f"{words[0]} cannot be started: {(error.strerror or str(error)).lower()}") from error
+            raise WorkError(f"{words[0]} cannot be started: {reason(error).lower()}") from error
 
 
 def _answers(url: str) -> bool:
