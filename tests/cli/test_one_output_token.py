@@ -71,13 +71,13 @@ def test_a_requirement_on_it_is_not_met(in_process, prompts, require, options):
     code, out, _ = in_process("check", prompts, "--require", require, "--json", *options)
     (judged,) = json.loads(out)["required"]
     assert (code, judged["met"], judged["value"]) == (1, False, None)
-    assert "does not exist" in judged["sentence"]
+    assert "undefined" in judged["sentence"]
 
 
 def test_a_requirement_on_that_of_a_load_is_not_met(in_process, load):
     code, out, _ = in_process("check", load, "--require", "tpot_p90<1s", "--json")
     assert code == 1
-    assert "does not exist" in json.loads(out)["required"][0]["sentence"]
+    assert "undefined" in json.loads(out)["required"][0]["sentence"]
 
 
 def test_a_requirement_on_times_of_no_request_is_not_met(in_process, load):

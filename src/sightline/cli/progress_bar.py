@@ -46,7 +46,7 @@ def progress_bar(*, stops: bool = True, tables: bool = False, stored: str = "") 
         bar.close()
         if stored and progress.cancelled:
             print_remark(
-                f"{_how_far(progress.state)}; runs that ended are stored in {stored}; the same command goes on"
+                f"{_how_far(progress.state)}; runs that ended are stored in {stored}; run the same command to resume"
             )
 
 

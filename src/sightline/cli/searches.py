@@ -144,7 +144,7 @@ class PlanOptions:
         metavar="SHARE",
     )
     everything: bool = option(False, "Also search plans that cannot be launched, each with what prevents it.", "--all")
-    launchable: bool = option(False, "The default; accepted for older scripts.")
+    launchable: bool = option(False, "Default; kept for compatibility.")
     launch: str | None = option(
         None, "Write the launch command and files of the best plan to this folder.", metavar="DIR"
     )

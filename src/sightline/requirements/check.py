@@ -207,7 +207,7 @@ def _reason(profile: Profile, key: str) -> str:
     if profile.task is SERVING and profile.fits and not profile.completed:
         return " (no request is answered)"
     if key.startswith(_OF_FURTHER_TOKENS) and not (profile.task is SERVING and profile.fits is False):
-        return " (it does not exist: no tokens follow the first)"
+        return " (undefined for one output token)"
     return " (the plan does not fit in memory)" if profile.fits is False else ""
 
 

@@ -217,7 +217,7 @@ def test_rows_a_little_out_of_order_are_sorted_with_a_remark(tmp_path, times):
     found = read(written(tmp_path, LOG + "".join(f"{time},{i},4\n" for i, time in enumerate(times, 1))), told)
     assert found["arrival_s"] == pytest.approx([0.0, 0.004, found["arrival_s"][2]], abs=1e-6)
     assert found["prompt_tokens"] == [2, 1, 3]
-    assert any("sorted 1 row that came up to 4 ms" in sentence for sentence in told)
+    assert any("sorted 1 out-of-order row (up to 4 ms" in sentence for sentence in told)
 
 
 def test_rows_of_our_own_trace_are_sorted_and_keep_their_begin(tmp_path):
@@ -234,7 +234,7 @@ def test_rows_are_sorted_across_the_blocks_of_a_file(tmp_path):
     told: list[str] = []
     path = written(tmp_path, OWN + "".join(f"{times[i]:.9f},100,200\n" for i in places))
     assert np.array_equal(read(path, told)["arrival_s"], times)
-    assert f"sorted {len(range(1, len(times), 7)):,} rows" in told[0]
+    assert f"sorted {len(range(1, len(times), 7)):,} out-of-order rows" in told[0]
 
 
 def test_times_of_dates_in_parquet_are_read(tmp_path):

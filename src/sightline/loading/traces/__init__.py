@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from sightline.content import record
-from sightline.errors import InputError
+from sightline.errors import InputError, reason
 from sightline.loading.traces.documents import document_of, table_of
 from sightline.loading.traces.rows import Columns, Conversations, Reader, iterate
 from sightline.loading.traces.shapes import Shape, recognized
@@ -49,8 +49,8 @@ class Trace:
             skipped = counted(reader.left_out, "request")
             on_remark(f"{self.path}: skipped {skipped} without prompt or answer tokens")
         if reader.late:
-            late = counted(reader.late, "row")
-            on_remark(f"{self.path}: sorted {late} that came up to {reader.most_late_s * 1e3:.3g} ms behind later ones")
+            late = counted(reader.late, "out-of-order row")
+            on_remark(f"{self.path}: sorted {late} (up to {reader.most_late_s * 1e3:.3g} ms late)")
         if reader.blank:
             others = f" and {counted(reader.blank - 1, 'more line')}" if reader.blank > 1 else ""
             on_remark(f"skipped blank line: {reader.place} {reader.first_blank}{others}")
@@ -80,7 +80,7 @@ def open_trace(path: Path, on_remark: Callable[[str], None] = _ignore) -> Trace:
             return Trace(path=path, shape=shape, document=rows)
         header = _header(path)
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
+        raise InputError(f"cannot read {path}: {reason(error)}") from None
     return Trace(path=path, shape=recognized(header, str(path)), document=None)
 
 
