@@ -28,7 +28,7 @@ def prompts(tmp_path):
 def load(tmp_path):
     """A server whose answers are one token long."""
     requests = {"count": 20, "prompt_tokens": 200, "output_tokens": 1}
-    workload = {"task": "serve", "requests": requests, "slo": {"ttft": 1.0, "tpot": 0.05}, "seed": 1}
+    workload = {"task": "serve", "requests": requests, "slo": {"ttft": 1.0}, "seed": 1}
     asked = {"model": "llama-3.1-8b", "cluster": "1x h100-sxm-80gb", "plan": {"framework": "vllm"}}
     file = tmp_path / "load.json"
     file.write_text(json.dumps(asked | {"workload": workload}))
@@ -63,6 +63,27 @@ def test_a_simulation_has_none_either(in_process, load):
     found = json.loads(answered(in_process, "simulate", load, "--json"))
     assert set(found["tpot_s"].values()) == set(found["itl_s"].values()) == {None}
     assert found["good_share"] == 1.0
+
+
+@pytest.mark.parametrize("options", [(), ("--capacity",), ("--stream",)], ids=" ".join)
+@pytest.mark.parametrize("slo", ["tpot<=1ms", "ttft<=1s,tpot<=1s"])
+def test_a_limit_on_it_is_refused(in_process, load, slo, options):
+    code, out, err = in_process("simulate", load, "--slo", slo, *options)
+    assert (code, out) == (2, "")
+    assert "workload.slo.tpot" in err
+
+
+def test_a_limit_on_it_is_for_requests_of_more_tokens(in_process, load, tmp_path):
+    trace = tmp_path / "trace.csv"
+    ask = ("simulate", load, "--set", "workload.requests=null", "--set", f"workload.trace={trace}", "--json")
+    trace.write_text("arrival_s,prompt_tokens,output_tokens\n0,200,1\n1,200,1\n2,200,1\n3,200,9\n")
+    for limit, share in (("1us", 0.75), ("1s", 1.0)):
+        found = json.loads(answered(in_process, *ask, "--slo", f"ttft<=1s,tpot<={limit}"))
+        assert found["good_share"] == share
+    trace.write_text("arrival_s,prompt_tokens,output_tokens\n0,200,1\n1,200,1\n")
+    code, _, err = in_process(*ask, "--slo", "tpot<=1s")
+    assert code == 2
+    assert "workload.slo.tpot" in err
 
 
 @pytest.mark.parametrize("require", ["tpot<1s", "tpot<=1s", "tpot>1us"])

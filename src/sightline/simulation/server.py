@@ -4,11 +4,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from math import exp
 
+from sightline.errors import InputError
 from sightline.prediction.generation.batch_profile import Knowledge, server_constants
 from sightline.prediction.generation.engine_constants import InferenceConstants
 from sightline.prediction.generation.replica import Worker, worker_of
 from sightline.prediction.generation.uncertainty import request_spread, served_spreads
 from sightline.progress import SILENT, Progress
+from sightline.quantities import SECONDS, format_quantity
 from sightline.scenario import GenerationScenario, ServingScenario
 from sightline.simulation import deployment
 from sightline.simulation.deployment import PoolPlan, Room
@@ -195,10 +197,15 @@ def server_of(scenario: ServingScenario, known: Knowledge | None = None, load: L
     replicas, ask for the mean lengths of the scenario's load, or of another one.
 
     Raises:
-        InputError: The load cannot be read, or the plan has what no simulation follows.
+        InputError: The load cannot be read or has no time that is limited, or the plan has what no simulation follows.
     """
     deployment.check_plan(scenario)
-    lengths = mean_lengths(load_of(scenario) if load is None else load)
+    lengths, slo = mean_lengths(load_of(scenario) if load is None else load), scenario.workload.slo
+    if slo is not None and slo.tpot_s is not None and lengths.output_tokens == 1:
+        raise InputError(
+            f"workload.slo.tpot is {format_quantity(slo.tpot_s, SECONDS)}, a limit of the tokens after the first; "
+            "every request has one output token; use workload.slo.ttft"
+        )
     pools = tuple(_replicas(plan, known, lengths) for plan in deployment.pools_of(scenario))
     return Server(scenario=scenario, pools=pools, lengths=lengths, known=known)
 
