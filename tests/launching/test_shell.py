@@ -73,6 +73,23 @@ def test_an_array_ends_whatever_sign_of_the_shell_stands_in_it(array, sign):
     assert launch_words(text)[:2] == ("torchrun", "train.py")
 
 
+@pytest.mark.parametrize("end", ["EOF", "'EOF'", '"EOF"', "-EOF", "EOF > notes.txt", "EOF | tee notes.txt"])
+@pytest.mark.parametrize("command", ["cat", "sudo tee /etc/motd", "echo"])
+def test_a_text_that_is_printed_is_no_command(command, end):
+    text = f"{command} <<{end}\nvllm serve other/model --dtype half\n\tEOF\nvllm serve Qwen/Qwen3-8B\n"
+    assert launch_words(text) == ("vllm", "serve", "Qwen/Qwen3-8B")
+
+
+@pytest.mark.parametrize("begin", ["bash <<EOF", "ssh node <<EOF", "cat <<EOF | bash", "cat <<EOF >run.sh"])
+def test_a_text_that_is_run_is_a_command(begin):
+    assert launch_words(f"{begin}\nvllm serve Qwen/Qwen3-8B\nEOF\n") == ("vllm", "serve", "Qwen/Qwen3-8B")
+
+
+@pytest.mark.parametrize("line", ["echo $((1 << N))", "cat <<< EOF", "cat <<EOF"])
+def test_a_text_without_an_end_hides_no_command(line):
+    assert launch_words(f"{line}\nvllm serve Qwen/Qwen3-8B\n") == ("vllm", "serve", "Qwen/Qwen3-8B")
+
+
 @pytest.mark.parametrize("sign", [";", "|", "&", "<", ">"])
 def test_an_array_that_is_never_closed_ends_with_the_text(sign):
     assert launch_words(f"torchrun train.py\nA=(--x {sign} --y\n") == ("torchrun", "train.py")
@@ -87,6 +104,7 @@ def test_an_array_that_is_never_closed_ends_with_the_text(sign):
         "vllm serve " + "${a:-" * 50_000,
         "vllm serve $((" + "1+" * 50_000 + "1))",
         "vllm serve $((" + "(" * 50_000 + "1))",
+        "vllm serve m\n" + "cat <<E\n" * 60_000,
         "X=9\n" + "X=$((X*X))\n" * 60 + "vllm serve $X",
     ],
 )

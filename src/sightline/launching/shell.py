@@ -118,6 +118,10 @@ _OF_SLURM: Final[Mapping[str, tuple[str, ...]]] = {
     **dict.fromkeys(("gpus-per-node", "gres"), ("SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE")),
 }
 """Variables that Slurm sets by options of a batch script."""
+_HERE = re.compile(r"""(?<!<)<<-?[ \t]*["']?([A-Za-z_]\w*)""")
+_PRINTS = re.compile(r"^[^#]*\b(?:cat|tee|echo|printf|read|true)\b")
+_RUNS = re.compile(r"\b(?:sh|bash|zsh|ssh|kubectl|oc|sbatch|srun|qsub|docker|podman|xargs|python3?)\b")
+"""Commands, and endings of files, that run the text they are given."""
 _ENDS = "\n;&|<>"
 LONGEST: Final = 2**19
 """Characters of a script, and of what its variables stand for."""
@@ -168,7 +172,7 @@ class _Script:
         found: list[list[str]] = []
         for option, number in _SBATCH.findall(text):
             self.values |= {name: [number] for name in _OF_SLURM.get(option, ())}
-        source = Scanner(re.sub(r"\\\r?\n", " ", text))
+        source = Scanner(re.sub(r"\\\r?\n", " ", _without_printed(text)))
         while source.left():
             words = [word for word in self._command(source) if word not in _PASSED_ON]
             if words:
@@ -297,6 +301,18 @@ class _Script:
         words = self.values.get(name)
         self._take(sum(map(len, words or ())) + len(words or ()))
         return words
+
+
+def _without_printed(text: str) -> str:
+    """A script without the texts behind ``<<END`` that a command only prints or copies."""
+    lines, kept = iter(text.splitlines(keepends=True)), list[str]()
+    ends = {line.strip() for line in text.splitlines()}
+    for line in lines:
+        kept.append(line)
+        begin = _HERE.search(line)
+        if begin and begin[1] in ends and _PRINTS.search(line) and not _RUNS.search(line):
+            next((inner for inner in lines if inner.strip() == begin[1]), "")
+    return "".join(kept)
 
 
 def _joined(pieces: Sequence[tuple[str, bool]]) -> list[str]:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sightline import load
 from sightline.errors import InputError
-from sightline.launching import Reading, read, scenario_text
+from sightline.launching import Reading, completed, read, scenario_text
 
 VLLM = (
     "vllm serve meta-llama/Llama-3.1-70B-Instruct -tp 4 --max-num-seqs=64 --gpu-memory-utilization .85 "
@@ -155,7 +155,27 @@ def test_what_only_running_would_tell_is_said():
     reading = read("vllm serve $MODEL --tensor-parallel-size $TP")
     assert "model" in reading.missing
     assert reading.missing["cluster"] == "the devices"
-    assert "--tensor-parallel-size is $TP, which only running the script would tell" in reading.without_counterpart
+    assert "$TP" in reading.missing["plan.tensor_parallel"]
+    assert not reading.without_counterpart
+
+
+@pytest.mark.parametrize("size", ["$TP", "$((9**9**9**9))", "${X:-$Y}"])
+@pytest.mark.parametrize(
+    "command", ["vllm serve {} --tensor-parallel-size ", "python -m sglang.launch_server --model-path {} --tp-size "]
+)
+def test_a_key_that_only_running_would_tell_is_left_out_and_named_in_the_file(command, size):
+    reading = read(command.format("Qwen/Qwen3-8B") + size)
+    assert "tensor_parallel" not in reading.scenario["plan"]
+    head = [line for line in scenario_text(reading).splitlines() if line.startswith("#")]
+    assert any(line.startswith("# plan.tensor_parallel is missing") for line in head)
+    known = completed(reading, {"cluster": "2x h100-sxm-80gb", "plan.tensor_parallel": 2})
+    assert (known.missing, known.scenario["plan"]["tensor_parallel"]) == ({}, 2)
+
+
+def test_a_text_that_a_script_prints_is_no_command():
+    printed = "usage() {\n  cat <<EOF\nvllm serve other/model --tensor-parallel-size 8 --dtype half\nEOF\n}\n"
+    reading = read(f"{printed}vllm serve Qwen/Qwen3-8B --tensor-parallel-size 2\n")
+    assert (reading.scenario["model"], reading.scenario["plan"]["tensor_parallel"]) == ("qwen3-8b", 2)
 
 
 def test_options_in_a_file_are_read(tmp_path):
