@@ -330,6 +330,19 @@ def test_a_kernel_that_its_stream_leaves_no_time_for_is_named_and_its_step_left_
     assert not any(GEMM in one.sentence for one in found.advice)
 
 
+def test_of_steps_that_all_lack_kernels_there_is_no_breakdown(tmp_path):
+    def spoil(_, kernels):
+        for kernel in kernels:
+            kernel["dur"] = 1100.0
+
+    found = flawed(tmp_path, spoil)
+    assert [*found.limits, *found.phases, *found.rows, *found.advice, *found.sentences] == []
+    assert (found.hidden_communication_s, found.bubble_s, found.unmatched_s) == (0.0, 0.0, 0.0)
+    assert found.whole_s == pytest.approx(10e-3, rel=0.01)
+    assert any("doubtful" in warning for warning in found.warnings)
+    assert all(f"ProfilerStep#{number} (8 impossible" in found.warnings[1] for number in (0, 1, 2))
+
+
 @pytest.mark.parametrize(("first", "lost"), [(9, 9), (13, 1), (27, 9)])
 def test_a_step_whose_launches_have_no_kernels_is_named_and_left_out(tmp_path, first, lost):
     whole = flawed(tmp_path, lambda *_: None)

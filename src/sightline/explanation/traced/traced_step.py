@@ -138,6 +138,8 @@ def explain_trace(
 
     job = read_job(paths, progress)
     figures = figures_of(job)
+    if not job.is_sound:  # the kernels that are left tell neither where a step goes nor what holds it up
+        figures = replace(figures, limits={}, phases={}, rows=(), reasons={}, overlapped_s=0.0)
     predicted = None
     if scenario is not None:
         predicted = prediction_of(scenario, figures, known)
@@ -156,7 +158,7 @@ def explain_trace(
         unmatched_s=figures.limits.get("unmatched", 0.0),
         launch_bound_s=figures.limits.get("launches", 0.0),
         input_wait_s=figures.limits.get("input", 0.0),
-        sentences=reading(figures, predicted),
+        sentences=reading(figures, predicted) if job.is_sound else (),
         warnings=(*figures.warnings, *_doubts(job, figures)),
         scenario=predicted.scenario if predicted else {},
     )
