@@ -25,7 +25,7 @@ LOAD = "examples/serving/llama-3.1-8b-h100.yaml"
         ("catalog hbm4", "sightline catalog memories hbm4"),
         ("catalog h100", "sightline catalog devices h100-sxm-80gb"),
         ("explore hbm4", "cluster.device.technology"),
-        ("explain nothere", "there is no file 'nothere', and no run"),
+        ("explain nothere", "there is no results or scenario file 'nothere', and no run"),
         ("explain llama-3.1-8b", "--model llama-3.1-8b"),
         ("simulate examples/llama-2-7b-qlora-a100.yaml --set workload.task=serve", "plan.adapter applies to training"),
     ],

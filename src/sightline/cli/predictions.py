@@ -199,7 +199,9 @@ def compare(
             "A stored run (`latest`, an id or the start of one), a results or scenario file, or `predicted`.", "A"
         ),
     ],
-    b: Annotated[str, options.argument("The profile to compare with A; `predicted` predicts A.", "B")],
+    b: Annotated[
+        str, options.argument("The run, results or scenario file to compare with A; `predicted` predicts A.", "B")
+    ],
     level: Annotated[
         str | None,
         options.described(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from sightline.content import flatten
-from sightline.errors import InputError, missing_file, nearest
+from sightline.errors import InputError, missing_file, nearest, prefixed
 from sightline.explanation.compared import Cell, Side
 from sightline.folders import located
 from sightline.loading import load
@@ -50,6 +50,12 @@ def file_of(
     if name != LATEST and (near := nearest(name, words)):
         raise InputError(f"no run '{name}' in '{store.place}'{near}")
     return None
+
+
+def run_named(name: str, store: Store) -> Run:
+    """Return the run that a word stands for which is no file; raise `InputError` where there is none."""
+    with prefixed(f"there is no results or scenario file '{name}', and " if name != LATEST else ""):
+        return store.find(name)
 
 
 def numbered(name: str) -> tuple[Path, int | None]:
@@ -128,7 +134,7 @@ def _side(asked: Asked, store: Store, known: "Anchored | None") -> Side:
         return side_of_profile(asked)
     name = str(asked)
     found = file_of(name, store, words=(PREDICTED, LATEST), is_path=isinstance(asked, Path))
-    return side_of_run(store.find(name), store) if found is None else side_of_file(*found, name, known)
+    return side_of_run(run_named(name, store), store) if found is None else side_of_file(*found, name, known)
 
 
 def side_of_run(run: Run, store: Store, used: str = "compared") -> Side:

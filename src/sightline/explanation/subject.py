@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from sightline.errors import InputError, prefixed
+from sightline.errors import InputError
 from sightline.explanation.compared import Side
-from sightline.explanation.reading import chosen, file_of, is_answer, side_of_run
+from sightline.explanation.reading import chosen, file_of, is_answer, run_named, side_of_run
 from sightline.folders import located
 from sightline.loading import read_all, to_mapping
 from sightline.loading.foreign import of_path, read_known
@@ -16,7 +16,6 @@ from sightline.loading.loader import read_overrides
 from sightline.loading.sources import Source, read_source, read_stdin, with_settings
 from sightline.profile import Profile, Row
 from sightline.runs import Run, Store
-from sightline.runs.store import LATEST
 
 if TYPE_CHECKING:
     from sightline.scenario import GenerationScenario, OperatorScenario, Scenario, ServingScenario
@@ -114,8 +113,7 @@ def _of_word(
         return _of_file(name, *file, settings)
     if said := of_path(Path(name)):
         raise InputError(said)
-    with prefixed(f"there is no file '{name}', and " if name != LATEST else ""):
-        run = store.find(name)
+    run = run_named(name, store)
     if settings:
         raise InputError("--set applies to scenario files, not to a measured run")
     return _of_run(run, store)

@@ -70,7 +70,7 @@ def test_a_picture_is_drawn(in_process, files, tmp_path, ending):
             "level is 'phases'; allowed: step, request, phase, memory, module, operator",
         ),
         (("{none}", "{full}", "--chart", "x.pdf"), "--chart 'x.pdf'"),
-        (("{none}", "2026"), "no run '2026'"),
+        (("{none}", "2026"), "no results or scenario file '2026', and no run '2026'"),
         (("{none}", "nothing.yaml"), "'nothing.yaml'"),
         (("latest", "predicted"), "is empty"),
     ],
