@@ -162,7 +162,7 @@ class Reader:
         at = np.flatnonzero(wrong)
         shown = ("empty" if _is_empty(values[i]) else show(values[i]) for i in at[:MOST_TOLD].tolist())
         said = [
-            f"{self.place} {lines[i]}: {theirs} is {value}; allowed: {allowed}"
+            f"{self.place} {lines[i]}: {theirs} is {value}{self._fault(values[i])}; allowed: {allowed}"
             for i, value in zip(at[:MOST_TOLD], shown, strict=True)
         ]
         if at.size:
@@ -183,6 +183,20 @@ class Reader:
         zoned = np.fromiter((_ZONE.search(date) is not None for date in dates), np.bool_, len(dates))
         self.zoned = bool(zoned[0]) if self.zoned is None else self.zoned
         return np.where(zoned == self.zoned, _seconds(dates), np.nan)
+
+    def _fault(self, value: Any) -> str:
+        """What is wrong with a date, in brackets; empty where it is none."""
+        written = str(value).strip()
+        if not _DATE.match(written):
+            return ""
+        if self.zoned == (_ZONE.search(written) is None):
+            return " (mix of zones)"
+        if written[17:19] == "60":
+            return " (leap second)"
+        with suppress(ValueError):
+            datetime.fromisoformat(written[:10])
+            return ""
+        return " (no such day)"
 
     def _of_clock(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
         """Seconds of a clock, whose first number tells a unit finer than the shape's where it would be far from now."""
