@@ -100,10 +100,9 @@ def test_the_newest_run_of_a_key_counts(any_store):
 
 def test_a_folder_that_is_no_run_is_left_alone(store, tmp_path):
     run = written(store)
-    for name, content in (("notes", None), ("cut", "{"), ("other", '{"id": "x"}'), (".hidden.deleted", "{}")):
+    for name, file in (("notes", "notes.txt"), (".hidden.deleted", "run.json")):
         (tmp_path / "runs" / name).mkdir()
-        if content:
-            (tmp_path / "runs" / name / "run.json").write_text(content)
+        (tmp_path / "runs" / name / file).write_text("{")
     assert [r.id for r in store.runs()] == [run.id]
 
 
@@ -188,6 +187,21 @@ def test_a_damaged_run_is_listed_as_such_can_be_deleted_and_hides_no_other(any_s
     assert any_store.ended({"ok"}) == {}
     any_store.delete([found])
     assert [one.id for one in any_store.runs()] == [other.id]
+
+
+@pytest.mark.parametrize("content", [b"{", b'{"id": "x"}', b'{"id": ' + b"9" * 5000 + b"}"])
+def test_a_folder_of_any_name_with_a_damaged_run_is_listed_and_can_be_deleted(any_store, content):
+    any_store.storage.create("20250101-x")
+    any_store.storage.write("20250101-x/run.json", content)
+    any_store.storage.create("notes")
+    (run,) = any_store.runs()
+    assert "sys." not in run.reason
+    assert (run.id, run.status, any_store.find("20250101").id) == ("20250101-x", "damaged", "20250101-x")
+    with pytest.raises(InputError, match="no run 'notes'") as refused:
+        any_store.find("notes")
+    assert "mean" not in str(refused.value)
+    any_store.delete([run])
+    assert any_store.runs() == []
 
 
 def test_a_damaged_table_is_left_out_of_queries_with_a_remark(store, tmp_path):

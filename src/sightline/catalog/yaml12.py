@@ -145,6 +145,12 @@ def _refuse_deep_nesting(text: str) -> None:
             raise InputError(f"not valid YAML: nested more than {MAX_DEPTH} levels deep")
 
 
+def plain_reason(error: Exception) -> str:
+    """Return what is wrong with a text; of a number too long for Python without its advice to programmers."""
+    said = " ".join(str(error).split())
+    return "a whole number has more than 4,300 digits" if "set_int_max_str_digits" in said else said
+
+
 def parse_all(text: str) -> list[Any]:
     """Return the documents of ``text``; raise `InputError` with one sentence where it is not YAML."""
     try:
@@ -157,8 +163,7 @@ def parse_all(text: str) -> list[Any]:
         hint = "; a backslash in double quotes starts an escape; use single quotes or /" if escapes else ""
         raise InputError(f"not valid YAML{where}: {error.problem}{hint}") from None
     except (yaml.YAMLError, ValueError, OverflowError) as error:
-        reason = " ".join(str(error).split())
-        raise InputError(f"not valid YAML: {reason}") from None
+        raise InputError(f"not valid YAML: {plain_reason(error)}") from None
 
 
 def parse(text: str) -> Any:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sightline.catalog.yaml12 import parse
+from sightline.catalog.yaml12 import parse, plain_reason
 from sightline.content import fix_mappings
 from sightline.errors import InputError
 from sightline.launching.launch import SCRIPT
@@ -89,7 +89,7 @@ def _toml(text: str) -> Any:
     except RecursionError:
         raise InputError("not valid TOML: nested too deeply") from None
     except ValueError as error:
-        raise InputError(f"not valid TOML: {str(error).lower()}") from None
+        raise InputError(f"not valid TOML: {plain_reason(error).lower()}") from None
     refuse_deep(value, "TOML")
     return value
 

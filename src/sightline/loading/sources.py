@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from sightline.catalog.yaml12 import MAX_DEPTH, holds_releases, parse, parse_all
+from sightline.catalog.yaml12 import MAX_DEPTH, holds_releases, parse, parse_all, plain_reason
 from sightline.content import record
 from sightline.errors import InputError, missing_file, reason
 from sightline.folders import located
@@ -167,7 +167,7 @@ def read_json(text: str, *, infinities: bool = False) -> Any:
     except RecursionError:
         raise InputError("not valid JSON: nested too deeply") from None
     except ValueError as error:
-        raise InputError(f"not valid JSON: {error}") from None
+        raise InputError(f"not valid JSON: {plain_reason(error)}") from None
     return value
 
 

@@ -18,6 +18,7 @@ from math import inf, isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sightline.catalog.yaml12 import plain_reason
 from sightline.errors import InputError, nearest
 from sightline.parquet import first_line, polars_faults, refuse_deep
 from sightline.quantities import as_json
@@ -355,7 +356,8 @@ class Store:
             raise InputError(f"'{asked}' matches {len(matches)} runs: {', '.join(matches[:5])}; give more of the id")
         for run in self._read(matches):
             return run
-        raise InputError(f"no run '{asked}' in '{self.place}'{nearest(asked, names)}")
+        others = [name for name in names if name != asked]
+        raise InputError(f"no run '{asked}' in '{self.place}'{nearest(asked, others)}")
 
     def ended(self, statuses: Collection[str]) -> dict[str, Run]:
         """Return the newest run of each key that ended in one of these ways."""
@@ -391,7 +393,7 @@ class Store:
             try:
                 run = from_json(written.get(folder, b""))
             except ValueError as error:
-                if (damaged := self._damaged(folder, str(error) if folder in written else "")) is not None:
+                if (damaged := self._damaged(folder, plain_reason(error) if folder in written else "")) is not None:
                     yield damaged
                 continue
             run = replace(run, id=folder)
@@ -406,11 +408,13 @@ class Store:
     def _damaged(self, folder: str, why: str) -> Run | None:
         """What a folder's name tells of its run; None of another folder, or where a run begins just now."""
         began, files = _ID_OF_RUN.match(folder), () if why else self.storage.files(folder)
-        if not began or (not why and (not files or "run.json" in files)):
+        if not why and (not began or not files or "run.json" in files):
             return None
-        created = datetime.strptime(began[1], "%Y%m%d-%H%M%S").replace(tzinfo=UTC).isoformat()
+        created, name = "", folder
+        if began:
+            created, name = datetime.strptime(began[1], "%Y%m%d-%H%M%S").replace(tzinfo=UTC).isoformat(), began[2]
         reason = f"its run.json cannot be read: {why}" if why else "it has no run.json"
-        return Run(id=folder, name=began[2], created=created, status=DAMAGED, reason=reason)
+        return Run(id=folder, name=name, created=created, status=DAMAGED, reason=reason)
 
     def _table(self, run: Run, name: str) -> "polars.DataFrame | None":
         try:

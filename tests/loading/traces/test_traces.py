@@ -180,13 +180,17 @@ LOG = "timestamp,prompt_tokens,output_tokens\n"
 def test_what_is_no_date_of_the_calendar_is_a_sentence(tmp_path, time):
     path = written(tmp_path, f"{LOG}2024-05-10 10:00:00,3,4\n{time},3,4\n")
     (problem,) = refused(path)
-    assert problem.startswith(f"load.csv line 3: timestamp is '{time}'; allowed: a number, or a date")
+    faults = {"2026-02-30": " (no such day)", "2024-13-01": " (no such day)", "2016-12-31": " (leap second)"}
+    fault = " (mix of zones)" if time.endswith("Z") else faults.get(time[:10], "")
+    assert problem.startswith(f"load.csv line 3: timestamp is '{time}'{fault}; allowed: a number, or a date")
 
 
 def test_a_first_day_that_no_month_has_is_a_sentence(tmp_path):
     path = written(tmp_path, f"{LOG}2026-02-30 10:00:00,3,4\n2026-03-01 10:00:00,3,4\n")
     (problem,) = refused(path)
-    assert problem.startswith("load.csv line 2: timestamp is '2026-02-30 10:00:00'; allowed: a number, or a date")
+    assert problem.startswith(
+        "load.csv line 2: timestamp is '2026-02-30 10:00:00' (no such day); allowed: a number, or a date"
+    )
 
 
 @pytest.mark.parametrize(
@@ -464,6 +468,8 @@ def test_parquet_that_claims_more_than_it_holds_is_refused(tmp_path):
     ("content", "said"),
     [
         (b"[" * 99_999, "is not valid JSON: nested too deeply"),
+        (b"[" + b"9" * 5000 + b"]", "is not valid JSON: a whole number has more than 4,300 digits"),
+        (b'{"arrival_s": ' + b"9" * 5000 + b"}\n", "is not valid JSON: a whole number has more than 4,300 digits"),
         (b'{"arrival_s": 0}\n{"a": ' + b"[" * 99_999 + b"\n", "line 2 is not valid JSON: nested too deeply"),
         (b"arrival_s,prompt\r_tokens,output_tokens\n0,1,2\n", "line 1 is not valid CSV: new-line character"),
     ],

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from sightline.catalog.yaml12 import plain_reason
 from sightline.errors import InputError
 from sightline.loading.traces.shapes import NEEDED, TIME, Shape, recognized
 from sightline.loading.traces.tables import Block, opened
@@ -45,7 +46,7 @@ def document_of(path: Path) -> Any:
         raise InputError(f"{path} is not valid JSON: nested too deeply") from None
     except ValueError as error:
         lines = sum("input_lens" in _row(line) for line in text.splitlines()) if row else 0
-        said = f"has {lines} results; allowed: one" if lines > 1 else f"is not valid JSON: {error}"
+        said = f"has {lines} results; allowed: one" if lines > 1 else f"is not valid JSON: {plain_reason(error)}"
         raise InputError(f"{path} {said}") from None
 
 

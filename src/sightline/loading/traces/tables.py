@@ -10,6 +10,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import IO, Any, Final
 
+from sightline.catalog.yaml12 import plain_reason
 from sightline.content import record
 from sightline.errors import InputError
 from sightline.parquet import first_line, polars_faults, refuse_deep_file
@@ -170,8 +171,8 @@ def _object(line: str, place: str, *, torn: bool) -> dict[str, Any]:
     except ValueError as error:
         if torn:
             return {}
-        what = f"{error.msg.lower()} at character {error.colno}" if isinstance(error, json.JSONDecodeError) else error
-        raise InputError(f"{place} is not valid JSON: {what}") from None
+        what = f"{error.msg.lower()} at character {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
+        raise InputError(f"{place} is not valid JSON: {what or plain_reason(error)}") from None
     if not isinstance(value, dict):
         raise InputError(f"{place} is {show(value)}; allowed: an object with the columns of a request")
     # Logs of OpenAI-compatible servers have their tokens one level deeper.
