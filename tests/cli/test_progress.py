@@ -44,15 +44,20 @@ def test_a_file_sees_none(run, example):
 def test_ctrl_c_shows_what_was_predicted_until_then(in_process, example, monkeypatch):
     from sightline import prediction
 
-    predict, asked = prediction.predict, []
+    predictor, asked = prediction.predictor, []
 
-    def interrupted(scenario, **known):
-        asked.append(scenario)
-        if len(asked) == 2:
-            signal.raise_signal(signal.SIGINT)
-        return predict(scenario, **known)
+    def interrupted(scenarios, **known):
+        predict = predictor(scenarios, **known)
 
-    monkeypatch.setattr(prediction, "predict", interrupted)
+        def answer(scenario):
+            asked.append(scenario)
+            if len(asked) == 2:
+                signal.raise_signal(signal.SIGINT)
+            return predict(scenario)
+
+        return answer
+
+    monkeypatch.setattr(prediction, "predictor", interrupted)
     before = signal.getsignal(signal.SIGINT)
     code, out, err = in_process("predict", example, *SWEEP)
     assert code == 130

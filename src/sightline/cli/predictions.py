@@ -176,12 +176,13 @@ def _predict_all(
     loaded: "Loaded", known: "Anchored | None", progress: "Progress", *, in_full: bool, skip_invalid: bool
 ) -> "list[Profile]":
     """Return the predictions; ``in_full`` with their intervals, which every table shows and which take longest."""
-    from sightline.prediction import predict as predict_one
+    from sightline.prediction import predictor
 
     several = len(loaded.scenarios) > 1
+    predict_one = predictor(loaded.scenarios, anchor=known)
 
     def answer(scenario: "Asked") -> "Profile":
-        profile = predict_one(scenario, anchor=known)
+        profile = predict_one(scenario)
         _ = profile.interval if in_full and several else None
         return profile
 

@@ -34,18 +34,27 @@ POOL_DEGREES = (*DEGREES, "replicas")
 
 def to_mapping(scenario: Scenario | OperatorScenario | GenerationScenario | ServingScenario) -> dict[str, Any]:
     """Return a scenario with the keys of a scenario file, every name resolved, in SI units; arrays become lists."""
-    mapping: dict[str, Any] = {"cluster": _cluster(scenario.cluster)}
+    model = {} if isinstance(scenario, OperatorScenario) else {"model": _plain(_model(scenario.model))}
+    mapping = {
+        "name": scenario.name,
+        **model,
+        "cluster": _plain(_cluster(scenario.cluster)),
+        **workload_and_plan(scenario),
+    }
+    mapping["measured"] = _plain(dict(scenario.measured))
+    return {key: value for key, value in mapping.items() if value not in ("", {})}
+
+
+def workload_and_plan(scenario: OperatorScenario | Scenario | GenerationScenario | ServingScenario) -> dict[str, Any]:
+    """Return the workload and the plan of a scenario with the keys of a scenario file."""
     if isinstance(scenario, OperatorScenario):
-        mapping |= {"workload": _operation(scenario.workload)}
+        return {"workload": _plain(_operation(scenario.workload))}
+    if isinstance(scenario, GenerationScenario | ServingScenario):
+        plan = _generation_plan(scenario.plan)
     else:
-        if isinstance(scenario, GenerationScenario | ServingScenario):
-            plan = _generation_plan(scenario.plan)
-        else:
-            # Training has one replica.
-            plan = {**scenario.plan.to_dict(), "replicas": 1}
-        mapping = {"model": _model(scenario.model), **mapping, "workload": _workload(scenario.workload), "plan": plan}
-    mapping = {"name": scenario.name, **mapping, "measured": dict(scenario.measured)}
-    return {key: _plain(value) for key, value in mapping.items() if value not in ("", {})}
+        # Training has one replica.
+        plan = {**scenario.plan.to_dict(), "replicas": 1}
+    return {"workload": _plain(_workload(scenario.workload)), "plan": _plain(plan)}
 
 
 def _model(model: Model) -> dict[str, Any]:

@@ -1,12 +1,15 @@
 """Predictions: the one way in, from a scenario of any task to its answer."""
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from sightline.errors import InputError
 from sightline.profile import Profile
 from sightline.scenario import Cluster, Scenario
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from sightline.prediction.anchoring import Anchored
     from sightline.prediction.training.constants import TrainingConstants
     from sightline.scenario import GenerationScenario, OperatorScenario, ServingScenario
@@ -23,6 +26,21 @@ def needs_equal_devices(cluster: Cluster, what: str) -> None:
     """Raise `InputError` for a cluster of unlike devices where only equal ones are predicted."""
     if cluster.groups:
         raise InputError(f"cluster.devices is {cluster.in_words}; heterogeneous devices are not supported for {what}")
+
+
+def predictor(
+    scenarios: "Iterable[Scenario | OperatorScenario | GenerationScenario | ServingScenario]",
+    *,
+    anchor: "Anchored | None" = None,
+) -> "Callable[[Any], Profile]":
+    """Return `predict` for scenarios that are asked about one after another: training steps that are alike together."""
+    steps = [one for one in scenarios if isinstance(one, Scenario)] if anchor is None else []
+    if len(steps) < 2:
+        return partial(predict, anchor=anchor)
+    from sightline.prediction.training.together import Together
+
+    together = Together(steps)
+    return lambda scenario: together.predict(scenario) if isinstance(scenario, Scenario) else predict(scenario)
 
 
 def predict(

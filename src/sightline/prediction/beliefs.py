@@ -19,7 +19,7 @@ from sightline.catalog import entry
 from sightline.content import record
 
 Array = NDArray[np.float64]
-Gradient = Mapping[str, float]
+Gradient = Mapping[str, Any]
 """By effect, how the logarithm of a result moves with it; effects that are not named do not move it."""
 ROUNDS = 12
 """Linearizations of a result that are tried, at most."""
@@ -98,6 +98,11 @@ class Beliefs:
         rows = np.array([[gradient.get(name, 0.0) for name in effects] for gradient in gradients])
         joint: Array = rows @ self._covariance_of(effects) @ rows.T
         return joint
+
+    def variance(self, gradient: Gradient) -> Any:
+        """Return the variance of a result's logarithm, noise of its case left out; of many results one for each."""
+        slopes = np.array(list(gradient.values()), dtype=float)
+        return (slopes * (self._covariance_of(list(gradient)) @ slopes)).sum(axis=0)
 
     def _covariance_of(self, effects: Sequence[str]) -> Array:
         """The covariance of some effects."""

@@ -295,10 +295,10 @@ class Profile:
 
     def __getitem__(self, index: Any) -> "Profile":
         """The profile of one plan of an array-valued profile, by its index in the broadcast shape."""
-        pick = partial(_picked, shape=self._shape(), index=index)
+        pick = partial(picked, shape=self._shape(), index=index)
         chosen = {key: _later(pick, value) if callable(value) else pick(value) for key, value in self._given.items()}
         stages = chosen["stages"]
-        return Profile(**{**chosen, "stages": _later(_held, stages) if callable(stages) else _held(stages)})
+        return Profile(**{**chosen, "stages": _later(held, stages) if callable(stages) else held(stages)})
 
     def _shape(self) -> tuple[int, ...]:
         """The shape of the plans: that of times, memory, energy and price together."""
@@ -405,7 +405,7 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and isnan(value) else value
 
 
-def _held(stages: Sequence[StageMemory]) -> list[StageMemory]:
+def held(stages: Sequence[StageMemory]) -> list[StageMemory]:
     """Return the stages that one plan's pipeline has."""
     return [stage for stage in stages if np.ndim(stage.parts["weights"]) or stage.parts["weights"] > 0]
 
@@ -415,15 +415,15 @@ def _later(pick: Any, value: Any) -> Any:
     return lambda profile: pick(value(profile))
 
 
-def _picked(value: Any, shape: tuple[int, ...], index: Any) -> Any:
+def picked(value: Any, shape: tuple[int, ...], index: Any) -> Any:
     """Return one plan's value of every array in ``value``, after broadcasting it to the plans' ``shape``."""
-    pick = partial(_picked, shape=shape, index=index)
+    pick = partial(picked, shape=shape, index=index)
     if isinstance(value, Mapping):
         return {key: pick(item) for key, item in value.items()}
     if isinstance(value, tuple | list):
         return type(value)(map(pick, value))
     if isinstance(value, np.ndarray):
-        return as_python(np.broadcast_to(value, shape)[index])
+        return as_python((value if value.shape == shape else np.broadcast_to(value, shape))[index])
     if is_dataclass(value) and not isinstance(value, type):
         return replace(value, **{f.name: pick(getattr(value, f.name)) for f in fields(value)})
     return value

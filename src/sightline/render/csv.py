@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from sightline.answers import labels
 from sightline.content import flatten
+from sightline.loading.written import workload_and_plan
 from sightline.profile import Profile
+from sightline.profile.results import answer_to_dict, stamped
 from sightline.quantities import as_json
 from sightline.scenario import OperatorScenario
 
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from sightline.reproduction.outcomes import Reproduction
     from sightline.validation.coverage import Cell
 
-_SCENARIO_KEYS = ("workload.", "plan.")
 _LISTS = ("advice", "warnings")
 
 
@@ -51,8 +52,7 @@ def csv_text(lines: Sequence[Mapping[str, Any]]) -> str:
 
 def line_of(profile: Profile) -> dict[str, Any]:
     """Return one result under dotted keys."""
-    result = profile.to_dict()
-    scenario = flatten(result.pop("scenario"))
+    result = {**stamped({"source": profile.source}), **answer_to_dict(profile)}
     # A table of its own.
     result.pop("curve", None)
     model = {} if isinstance(profile.scenario, OperatorScenario) else {"model": profile.scenario.model.name}
@@ -61,7 +61,7 @@ def line_of(profile: Profile) -> dict[str, Any]:
         **model,
         "cluster": " + ".join(profile.scenario.cluster.stated),
     }
-    line |= {key: _typed(value) for key, value in scenario.items() if key.startswith(_SCENARIO_KEYS)}
+    line |= {key: _typed(as_json(value)) for key, value in flatten(workload_and_plan(profile.scenario)).items()}
     for key, value in flatten(result).items():
         if key == "anchor":
             line[key] = " | ".join(f"{one['from']}: {one['sentence']}" for one in value)

@@ -77,7 +77,7 @@ class AnchoredSteps(Knowledge):
         known = self.corrections
         before, after = (slopes_at_site(seconds, scenario, beliefs)[1] for beliefs in (known.before, known.beliefs))
         left = self.corrections.share_left(self._unexplained(scenario), before, after)
-        own = Knowledge(stated=known.before).spread(scenario, seconds) * sqrt(left)
+        own: float = Knowledge(stated=known.before).spread(scenario, seconds) * sqrt(left)
         if not self.alternatives:
             return own
         here = np.log(seconds(self.constants(scenario)))

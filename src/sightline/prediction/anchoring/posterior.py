@@ -167,7 +167,7 @@ class Posterior:
         for weight, anchor in zip(weights, self.gradients, strict=True):
             for name, slope in anchor.items():
                 slopes[name] = slopes.get(name, 0.0) - float(weight) * slope
-        believed = float(self.beliefs.joint_variance([slopes])[0, 0])
+        believed = float(self.beliefs.variance(slopes))
         return self.scale * (believed + max(0.0, own - float(np.dot(weights, shared))))
 
 
@@ -226,7 +226,7 @@ def contradictions(
 def moved(after: Posterior, constant_effects: Mapping[str, float]) -> tuple[float, float]:
     """Return by how much a sum of effects moved, and its standard deviation now."""
     change = sum(s * (after.beliefs.mean_of(n) - after.before.mean_of(n)) for n, s in constant_effects.items())
-    return change, float(np.sqrt(after.beliefs.joint_variance([constant_effects])[0, 0]))
+    return change, float(np.sqrt(after.beliefs.variance(constant_effects)))
 
 
 FARTHEST = 5.0
@@ -317,7 +317,7 @@ class Corrections(Posterior):
         ``before`` and ``after`` say how it moves with effects at what was believed then and is believed now; ``known``
         is the part of its unexplained variance that became effects.
         """
-        was = float(self.before.joint_variance([before])[0, 0]) + plan.variance
+        was = float(self.before.variance(before)) + plan.variance
         return self.variance(after, list(map(float, self._shared(plan))), plan.variance - known) / was
 
     def _shared(self, plan: Unexplained) -> list[Number]:

@@ -18,7 +18,7 @@ from sightline.cost.elementwise import ElementwiseConstants
 from sightline.cost.families import Stated
 from sightline.frameworks.framework import Ideal
 from sightline.prediction.beliefs import Beliefs, Gradient, stated_spread, stated_spreads
-from sightline.quantities import Number
+from sightline.quantities import Number, as_python
 from sightline.scenario import Device, Scenario
 
 
@@ -306,19 +306,23 @@ def _believed(base: TrainingConstants, known: Beliefs, causes: tuple[tuple[str, 
 
 def gradient(
     seconds: Callable[[TrainingConstants], Number], scenario: Scenario, beliefs: Beliefs, site: str = ""
-) -> tuple[float, Gradient]:
+) -> tuple[Any, Gradient]:
     """Return the logarithm of a time, and how it moves with each effect.
 
-    All effects are moved in one array-valued prediction.
+    All effects are moved in one array-valued prediction, along an axis in front of those of a mesh of plans.
     """
     causes = causes_of(scenario, beliefs, site)
     at, effects = shifts(beliefs, causes), _effects(tuple(causes.items()))
     moving = [place for place, of_constant in enumerate(effects) if of_constant]
     along = np.tile(np.array(list(at.values()), dtype=float), (len(moving) + 1, 1))
     along[range(1, len(moving) + 1), moving] += STEP
-    logarithm = np.broadcast_to(np.log(seconds(shifted(scenario, dict(zip(at, along.T, strict=True))))), len(along))
-    slopes = zip(moving, ((logarithm[1:] - logarithm[0]) / STEP).tolist(), strict=True)
-    return float(logarithm[0]), {effect: slope for place, slope in slopes if slope for effect in effects[place]}
+    plans = np.ndim(scenario.plan.replicas)
+    values = along.T.reshape(len(at), -1, *(1,) * plans)
+    logarithm = np.log(seconds(shifted(scenario, dict(zip(at, values, strict=True)))))
+    logarithm = np.broadcast_to(logarithm, np.broadcast_shapes(logarithm.shape, (len(along), *(1,) * plans)))
+    slopes = zip(moving, map(as_python, (logarithm[1:] - logarithm[0]) / STEP), strict=True)
+    steep = {effect: slope for place, slope in slopes if np.any(slope) for effect in effects[place]}
+    return as_python(logarithm[0]), steep
 
 
 @lru_cache(maxsize=32)

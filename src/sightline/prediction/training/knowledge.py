@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import lru_cache, partial
-from math import log10, sqrt
+from math import log10
 from typing import Any
 
 import numpy as np
@@ -53,15 +53,14 @@ class Knowledge:
         """Return the constants that a scenario is predicted with."""
         return believed_constants(scenario, self.beliefs, self.site)
 
-    def spread(self, scenario: Scenario, seconds: Callable[[TrainingConstants], Number]) -> float:
+    def spread(self, scenario: Scenario, seconds: Callable[[TrainingConstants], Number]) -> Any:
         """Return the logarithmic half-width of a time's 80 % interval; ``seconds`` predicts it."""
         stated = stated_set(scenario)
         if stated is not None:
             return stated[0].spread
         known = _with_unmeasured(self.beliefs)
         _, slopes = gradient(seconds, scenario, known, self.site)
-        believed = float(known.joint_variance([slopes])[0, 0])
-        return FOUR_IN_FIVE * sqrt(believed + case_variance() + variance_beyond(scenario))
+        return FOUR_IN_FIVE * np.sqrt(known.variance(slopes) + case_variance() + variance_beyond(scenario))
 
     def missing(self, scenario: Scenario) -> dict[str, str]:
         """Return what would have to be measured for the framework's constants to be calibrated on the device."""

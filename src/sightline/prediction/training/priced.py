@@ -94,13 +94,15 @@ def price(scenario: Scenario, constants: TrainingConstants | None = None) -> Pri
 
 
 def with_constants(priced: Priced, constants: TrainingConstants) -> Priced:
-    """Return a micro-batch of one plan priced with other constants, of which element-wise kernels alone have some."""
+    """Return a micro-batch priced with other constants, of which element-wise kernels alone have some."""
     scenario, operators = priced.micro_batch, priced.program.operators
-    known = {id(op): priced.alone[id(op)] for op in operators if not isinstance(op, Elementwise)}
+    known = {id(op): priced.alone[id(op)] for op in operators if priced.alone and not isinstance(op, Elementwise)}
     constants = on_host(constants, scenario.cluster.host)
     model = training_device(scenario, constants)
     alone = prices_alone(priced.program, scenario, model, priced.library, known)
-    prices = PriceRows(prices_in_step(priced.program, alone, scenario, constants, model))
+    prices = prices_in_step(priced.program, alone, scenario, constants, model)
+    if np.ndim(scenario.plan.replicas) == 0:
+        prices = PriceRows(prices)
     return replace(
         priced, **_timed(scenario, priced.program, constants, prices), device_model=model, alone=alone, prices=prices
     )

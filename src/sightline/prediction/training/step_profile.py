@@ -95,21 +95,39 @@ def profile_of(
     known = known or Knowledge()
     if scenario.cluster.groups or scenario.plan.stage_layers is not None:
         return _unlike(scenario, constants, known)
-    priced, times, ledgers = assemble(scenario, constants or known.constants(scenario))
-    step_time_s = times.step_time_s
-    stages, memory = [ledger.memory for ledger in ledgers], fullest_stage(ledgers)
+    step = assemble(scenario, constants or known.constants(scenario))
     answer = partial(profile_of, constants=constants, known=known)
     details: dict[str, Any] = {}
-    if np.ndim(step_time_s) == 0:
+    if np.ndim(step[1].step_time_s) == 0:
         details = {
-            "rows": lambda _: rows_of(priced, times),
-            "interval": lambda p: _interval(p, constants, known, partial(step_with_constants, priced, times)),
+            "rows": lambda _: rows_of(*step[:2]),
+            "interval": lambda p: interval_with(p, constants, lambda: spread_of(scenario, *step[:2], known)),
             "advice": lambda p: what_would_fit(p, answer),
         }
+    return described(scenario, *step, constants=constants, known=known, details=details)
+
+
+def spread_of(scenario: Scenario, priced: Priced, times: StepTimes, known: Knowledge) -> Any:
+    """Return the logarithmic half-width of the interval of a step's time."""
+    return known.spread(scenario, lambda tried: step_with_constants(priced, times, tried).step_time_s)
+
+
+def described(
+    scenario: Scenario,
+    priced: Priced,
+    times: StepTimes,
+    ledgers: Sequence[StageLedger],
+    *,
+    constants: TrainingConstants | None,
+    known: Knowledge,
+    details: Mapping[str, Any],
+) -> Profile:
+    """Return the profile of a step that is priced; ``details`` are what one plan alone has."""
+    stages, memory = [ledger.memory for ledger in ledgers], fullest_stage(ledgers)
     return Profile(
         scenario=scenario,
         source="predicted",
-        step_time_s=step_time_s,
+        step_time_s=times.step_time_s,
         phases=lambda _: times.phases,
         memory_bytes=memory,
         fits=(memory["total"] <= scenario.cluster.device.memory_bytes) & fits_on_host(stages, scenario.cluster),
@@ -144,21 +162,15 @@ def _unlike(scenario: Scenario, constants: TrainingConstants | None, known: Know
     )
 
 
-def _interval(
+def interval_with(
     profile: Profile,
     constants: TrainingConstants | None,
-    known: Knowledge,
-    step_with: Callable[[TrainingConstants], StepTimes],
+    spread: Callable[[], Number],
 ) -> Mapping[str, tuple[float, float | None]]:
     """The interval of each result; a bound on what any framework reaches has none above."""
-    scenario = profile.scenario
-    if constants is not None:
-        spread = constants.spread
-    elif is_bound(scenario):
+    if constants is None and is_bound(profile.scenario):
         return lower_bounds(profile, LONGER)
-    else:
-        spread = known.spread(scenario, lambda tried: step_with(tried).step_time_s)
-    return step_intervals(profile, spread)
+    return step_intervals(profile, float(spread() if constants is None else constants.spread))
 
 
 def remarks(scenario: Scenario) -> list[str]:
