@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from kineto import Composed
 
+from sightline.explanation.answer import Explanation
 from sightline.explanation.traced.traced_step import explain_trace
 
 NAMES = (
@@ -42,13 +43,17 @@ def composed(kernels, calls, steps, rank=0):
     return trace
 
 
+def told_s(explanation: Explanation) -> float:
+    """Return the seconds that parts are told of: none where every step's kernels are flawed, which a warning says."""
+    return 0.0 if any("figures are doubtful" in one for one in explanation.warnings) else explanation.whole_s
+
+
 @OFTEN
 @given(KERNELS, CALLS, st.integers(0, 3))
 def test_parts_of_any_job_sum_to_its_step_and_none_is_negative(tmp_path, kernels, calls, steps):
     explanation = explain_trace([composed(kernels, calls, steps).write(tmp_path)])
-    whole = pytest.approx(explanation.whole_s, rel=1e-9, abs=1e-12)
     for part in ([one.time_s for one in explanation.limits], explanation.phases.values()):
-        assert sum(part) == whole
+        assert sum(part) == pytest.approx(told_s(explanation), rel=1e-9, abs=1e-12)
         assert all(value >= 0 for value in part)
     assert all(row.exposed_s >= 0 and row.time_s >= 0 for row in explanation.rows)
 
@@ -61,7 +66,7 @@ def test_parts_of_any_two_ranks_sum_to_their_step(tmp_path, first, second, calls
         for rank, kernels in enumerate((first, second))
     ]
     explanation = explain_trace(places)
-    assert sum(one.time_s for one in explanation.limits) == pytest.approx(explanation.whole_s, rel=1e-9, abs=1e-12)
+    assert sum(one.time_s for one in explanation.limits) == pytest.approx(told_s(explanation), rel=1e-9, abs=1e-12)
 
 
 @settings(OFTEN, max_examples=30, phases=(Phase.generate,))
