@@ -11,6 +11,7 @@ import resource
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -154,8 +155,8 @@ def training() -> dict[str, float]:
     from sightline.planning.training.training_search import Request, search_space
 
     def searched(question: dict[str, Any]) -> int:
-        spaces = load_spaces(question)
-        return sum(search_space(space, Request(launchable=False))[0].evaluated for space in spaces)
+        spaces = [replace(space, launchable=False) for space in load_spaces(question)]
+        return sum(search_space(space, Request())[0].evaluated for space in spaces)
 
     plans, seconds = searched(GPT_3), least_cpu(partial(searched, GPT_3))
     bare_s = least_cpu(lambda: [bare_mesh() for _ in RECOMPUTE])
