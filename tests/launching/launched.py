@@ -1,6 +1,8 @@
 """Scenarios to be launched, and what of them has to come back."""
 
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from math import isclose
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +10,10 @@ from hypothesis import strategies as st
 
 from sightline.errors import InputError
 from sightline.launching import Launch, read, save, write
+from sightline.launching.engines.dialect import Dialect, servers_of
+from sightline.launching.options import Options
+from sightline.launching.registry import ENGINE_WRITERS
+from sightline.launching.source import source_of
 from sightline.launching.training.shared import with_micro_batch
 from sightline.loading import generation_from_mapping, scenario_from_mapping
 from sightline.loading.written import to_mapping
@@ -90,6 +96,7 @@ TRAINING_VALUES: Mapping[str, Sequence[Any]] = {
     "expert_capacity": [1.25],
     "expert_dispatch": ["all-to-all", "deduplicated"],
     "expert_overlap": [True],
+    "expert_skew": [0.3],
     "prediction_layers": [1],
     "micro_batch": [1, 2, 4],
     "virtual_stages": [1, 2],
@@ -141,6 +148,7 @@ GENERATION_VALUES: Mapping[str, Sequence[Any]] = {
         *("q4_k_m", "int4", ["fp8", "kv-fp8"], ["fp8-block", "kv-fp8"], ["w4a16", "kv-int8"]),
     ],
     "max_sequences": [4, 64, 256],
+    "expert_skew": [0.3],
 }
 Pick = Callable[[Sequence[Any]], Any]
 """Chooses one of some values."""
@@ -208,7 +216,7 @@ def _generation(engine: str, pick: Pick) -> dict[str, Any]:
             "task": "generate",
             "batch": pick([1, 8, 48, 300]),
             "prompt_tokens": pick([16, 3000]),
-            "output_tokens": 100,
+            "output_tokens": pick([100, 3000]),
             "continuous": pick([True, False]),
         },
         "plan": plan,
@@ -220,34 +228,85 @@ def as_launched(
 ) -> Scenario | GenerationScenario:
     """Return what the saved files of a launch say, on the cluster of its scenario.
 
-    A server's command says neither its requests nor how many drafts are accepted. ``change`` is done to the folder
-    before it is read.
+    No launch says how tokens choose experts, and a server's command neither its requests nor how many drafts are
+    accepted. ``change`` is done to the folder before it is read.
     """
     save(launch, folder)
     if change is not None:
         change(folder)
     said, stated = read(folder).scenario, to_mapping(scenario)
     whole = {**said, "cluster": stated["cluster"]}
+    plan = {**said["plan"], "expert_skew": stated["plan"].get("expert_skew", 0.0)}
     if isinstance(scenario, Scenario):
-        return scenario_from_mapping(whole)
-    plan = dict(said["plan"])
+        return scenario_from_mapping({**whole, "plan": plan})
     if "speculative" in plan and (drafts := stated["plan"].get("speculative")):
         plan["speculative"] = {**plan["speculative"], "acceptance": drafts["acceptance"]}
     return generation_from_mapping({**whole, "plan": plan, "workload": stated["workload"]})
 
 
+LIMITS: Mapping[str, tuple[str, str]] = {
+    "vllm": ("max-model-len", "max-num-seqs"),
+    "sglang": ("context-length", "max-running-requests"),
+    "tensorrt-llm": ("max-seq-len", "max-batch-size"),
+    "tgi": ("max-total-tokens", "max-batch-size"),
+    "lightllm": ("max-req-total-len", "running-max-req-size"),
+    "llama.cpp": ("ctx-size", "parallel"),
+}
+"""Options with the most tokens of a sequence, and the most sequences; of llama.cpp the tokens are those of all."""
+
+
+def admits(scenario: GenerationScenario, folder: Path) -> bool:
+    """Whether the servers of a launch in a folder take the sequences of its workload, each as long as they get."""
+    engine, work = scenario.plan.engine.name, scenario.workload
+    if engine not in LIMITS:
+        return True
+    dialect = import_module(f"sightline.launching.{ENGINE_WRITERS[engine]}").DIALECT
+    servers, unread = servers_of(source_of(folder), dialect)
+    length, running = ([one.number(name) or 0 for one in servers] for name in LIMITS[engine])
+    # SGLang counts the sequences of ranks that share the experts together, others those of each rank.
+    ranks = [1 if engine == "sglang" and one.has("attn-dp-size") else _data_parallel(one, dialect) for one in servers]
+    longest = work.prompt_tokens + work.output_tokens
+    if engine == "llama.cpp":
+        length = [tokens // slots for tokens, slots in zip(length, running, strict=True)]
+    answering = [
+        sequences * times
+        for one, sequences, times in zip(servers, running, ranks, strict=True)
+        if dialect.role(one) != "prefill"
+    ]
+    prompts = [one.number("max-input-tokens") or longest for one in servers]
+    return not unread and min(length) >= longest and min(prompts) >= work.prompt_tokens and sum(answering) >= work.batch
+
+
+def _data_parallel(options: Options, dialect: Dialect) -> int:
+    return int(dialect.plan(options).get("data_parallel", 1))
+
+
+RUN = ("total_tokens", "steps", "run_time_s", "energy_j", "cost_usd")
+"""Figures of a run, which a launch makes of whole steps, and which those without an end have not."""
+FIGURES = (
+    *("fits", "step_time_s", "tokens_per_s", "ttft_s", "tpot_s", "latency_s", "output_tokens_per_s"),
+    *("usd_per_hour", "energy_per_step_j", "mfu", "cost_usd_per_million_tokens", *RUN),
+)
+
+
 def differing_figures(one: Scenario | GenerationScenario, other: Scenario | GenerationScenario) -> dict[str, Any]:
-    """Return the predicted bytes and seconds of two scenarios that are not the same."""
-    a, b = (dict(_numbers(predict(each).to_dict())) for each in (one, other))
+    """Return the predicted figures of two scenarios that are not the same; null is not 0."""
+    a, b = (_figures(predict(each).to_dict()) for each in (one, other))
+    whole_steps = 1 / a["steps"] if a.get("steps") else 1e-9
     return {
         key: (a.get(key), b.get(key))
         for key in {*a, *b}
-        if abs(a.get(key, 0) - b.get(key, 0)) > 1e-9 * abs(a.get(key, 0))
+        if not _is_same(a.get(key), b.get(key), whole_steps if key in RUN else 1e-9, open_end=key in RUN)
     }
 
 
-def _numbers(answer: Mapping[str, Any]) -> list[tuple[str, float]]:
+def _is_same(one: float | None, other: float | None, tolerance: float, *, open_end: bool) -> bool:
+    if one is None or other is None:
+        return one is other or open_end
+    return isclose(one, other, rel_tol=tolerance)
+
+
+def _figures(answer: Mapping[str, Any]) -> dict[str, float | None]:
     parts = [(part, answer.get(part) or {}) for part in ("memory_bytes", "phases")]
-    inside = [(f"{part}.{key}", value) for part, group in parts for key, value in group.items()]
-    keys = ("step_time_s", "tokens_per_s", "ttft_s", "tpot_s", "latency_s", "output_tokens_per_s")
-    return [(key, float(value or 0)) for key, value in [*inside, *((key, answer.get(key)) for key in keys)]]
+    inside = {f"{part}.{key}": value for part, group in parts for key, value in group.items()}
+    return {**inside, **{key: answer.get(key) for key in FIGURES}}

@@ -3,6 +3,7 @@
 import json
 import runpy
 import tempfile
+from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -11,11 +12,13 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from launching.launched import as_launched, asked, differing_figures, drawn, launched
+from launching.launched import admits, as_launched, asked, differing_figures, drawn, launched
 
 from sightline.errors import InputError
 from sightline.launching import save, write
 from sightline.launching.registry import ENGINE_WRITERS, WRITERS
+from sightline.loading import generation_from_mapping
+from sightline.scenario import GenerationScenario
 
 ALL = [*((name, "train") for name in WRITERS), *((name, "generate") for name in ENGINE_WRITERS)]
 
@@ -31,7 +34,7 @@ LAUNCHED = {
     ("sglang", "generate"): 0.9,
     ("tensorrt-llm", "generate"): 0.6,
     ("tgi", "generate"): 0.7,
-    ("lightllm", "generate"): 0.6,
+    ("lightllm", "generate"): 0.55,
     ("llama.cpp", "generate"): 0.45,
     ("transformers", "generate"): 0.6,
 }
@@ -41,18 +44,30 @@ LAUNCHED = {
 def with_own_parser(folder):
     """Replace files by what the framework's own classes make of them, where these are installed."""
     arguments, configuration = folder / "training_arguments.json", folder / "accelerate.yaml"
-    if arguments.exists():
-        transformers = pytest.importorskip("transformers")
+    if arguments.exists() and find_spec("transformers"):
+        import transformers
+
         stated = json.loads(arguments.read_text())
         # This machine may have none of the formats.
         kept = {key: stated[key] for key in ("fp16", "tf32") if key in stated}
         parser = transformers.HfArgumentParser(transformers.TrainingArguments)
         (taken,) = parser.parse_dict({**stated, "use_cpu": True, **dict.fromkeys(kept, False)})
         arguments.write_text(json.dumps({**taken.to_dict(), **kept}))
-    if configuration.exists():
-        config_args = pytest.importorskip("accelerate.commands.config.config_args")
+    if configuration.exists() and find_spec("accelerate"):
+        from accelerate.commands.config import config_args
+
         taken = config_args.ClusterConfig.from_yaml_file(str(configuration))
         configuration.write_text(yaml.safe_dump(taken.to_dict()))
+
+
+def differences(scenario, launch, folder):
+    """Return the figures of what is launched that are not the plan's; its servers take the stated requests."""
+    back = as_launched(scenario, launch, folder, with_own_parser)
+    if isinstance(scenario, GenerationScenario):
+        assert admits(scenario, folder)
+    if scenario.plan.expert_skew:
+        assert any("plan.expert_skew" in sentence for sentence in launch.without_counterpart)
+    return differing_figures(scenario, back)
 
 
 @pytest.mark.parametrize(("name", "task"), ALL)
@@ -64,7 +79,7 @@ def test_a_launch_is_its_plan(name, task, data):
     launch = launched(scenario)
     assume(launch is not None)
     with tempfile.TemporaryDirectory() as folder:
-        assert differing_figures(scenario, as_launched(scenario, launch, Path(folder), with_own_parser)) == {}
+        assert differences(scenario, launch, Path(folder)) == {}
 
 
 @pytest.mark.slow
@@ -76,7 +91,7 @@ def test_two_thousand_launches_are_their_plans(name, task, tmp_path):
         launch = launched(scenario)
         if launch is not None:
             count += 1
-            assert differing_figures(scenario, as_launched(scenario, launch, tmp_path / str(seed))) == {}, seed
+            assert differences(scenario, launch, tmp_path / str(seed)) == {}, seed
     assert count >= LAUNCHED[name, task] * DRAWN
 
 
@@ -123,3 +138,41 @@ def _squares(row):
 def test_rows_that_are_always_full_are_not_launched_for_shorter_samples(framework):
     with pytest.raises(InputError, match=r"workload\.lengths"):
         write(asked({"framework": framework}, "llama-3.1-8b", lengths=300))
+
+
+def test_torchtitan_keeps_no_whole_states_on_ranks_of_context_parallelism(tmp_path):
+    plan = {"framework": "torchtitan", "pipeline_parallel": 4, "context_parallel": 4}
+    whole, sharded = (
+        asked({**plan, "zero_stage": stage}, "llama-3.1-8b", "16x h100-sxm-80gb", sequence_length=4096)
+        for stage in (0, 2)
+    )
+    with pytest.raises(InputError, match=r"plan\.zero_stage is 0"):
+        write(whole)
+    assert differing_figures(sharded, as_launched(sharded, write(sharded), tmp_path)) == {}
+
+
+def generation(framework, prompt, output, **plan):
+    """Return a scenario of prompts that are not cut."""
+    work = {"task": "generate", "batch": 48, "prompt_tokens": prompt, "output_tokens": output}
+    plan = {"framework": framework, "chunked_prefill": False, **plan}
+    return generation_from_mapping(
+        {"model": "llama-3.1-8b", "cluster": "1x h100-sxm-80gb", "workload": work, "plan": plan}
+    )
+
+
+@pytest.mark.parametrize(
+    ("framework", "prompt", "written"),
+    [("tgi", 3000, 4096), ("tgi", 5000, 5000), ("tensorrt-llm", 3000, 8192), ("lightllm", 3000, 8192)],
+)
+def test_whole_prompts_have_the_budget_that_was_predicted(framework, prompt, written, tmp_path):
+    scenario = generation(framework, prompt, 3000)
+    back = as_launched(scenario, write(scenario), tmp_path)
+    assert back.plan.max_batched_tokens == written
+    assert differing_figures(scenario, back) == {}
+
+
+@pytest.mark.parametrize("framework", ["vllm", "lightllm"])
+def test_a_budget_is_not_launched_that_holds_fewer_prompts_than_the_least_of_the_engine(framework):
+    with pytest.raises(InputError, match=r"plan\.max_batched_tokens is 8192 .* 10000 or more"):
+        write(generation(framework, 3000, 7000, max_batched_tokens=8192))
+    assert "10000" in write(generation(framework, 3000, 7000, max_batched_tokens=10_000)).command

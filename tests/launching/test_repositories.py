@@ -1,7 +1,13 @@
+from dataclasses import replace
+
 import pytest
+from generation_scenarios import generation
 
 from sightline import catalog
+from sightline.errors import InputError
+from sightline.launching import read, save, write
 from sightline.launching.hugging_face import model_of, repository_of
+from sightline.loading.models import resolve_model
 
 WITH_REPOSITORY = tuple(name for name in catalog.names("models") if repository_of(name))
 
@@ -54,3 +60,23 @@ def test_a_repository_is_read_back_as_the_same_model(model):
 )
 def test_variants_and_paths_are_read_as_the_model(written, model):
     assert model_of(written) == model
+
+
+SAVED = [("tensorrt-llm", "fp8"), ("tensorrt-llm", "none"), ("vllm", "w4a16"), ("llama.cpp", "none")]
+"""Formats of weights that somebody has to save before they can be served."""
+
+
+@pytest.mark.parametrize(("engine", "quantization"), SAVED)
+def test_saved_weights_of_every_model_are_read_back_as_the_model(engine, quantization, tmp_path):
+    launched = 0
+    for name in catalog.names("models"):
+        try:
+            scenario = generation(model=name, plan={"framework": engine, "quantization": quantization})
+            launch = write(scenario)
+        except InputError:
+            continue
+        save(launch, tmp_path, overwrite=True)
+        launched += 1
+        back = resolve_model(read(tmp_path).scenario["model"], tmp_path).model
+        assert replace(back, name=scenario.model.name) == scenario.model, name
+    assert launched > 30

@@ -38,14 +38,15 @@ def model_of(written: str) -> str:
     for name in (asked, asked.rpartition("/")[2]):
         if (found := catalog.name_of("models", name)) in catalog.names("models"):
             return found
-    return _by_repository().get(asked.lower(), "")
+    return _by_repository().get(asked.lower()) or _by_repository().get(asked.lower().rpartition("/")[2], "")
 
 
 @cache
 def _by_repository() -> dict[str, str]:
-    """Catalog models by their repositories in lower case; of several names of one the first."""
-    named = {name: repository_of(name) for name in reversed(catalog.names("models"))}
-    return {repository.lower(): name for name, repository in named.items() if repository}
+    """Catalog models by their repositories in lower case, with and without owner; of several names of one the first."""
+    named = [(repository_of(name).lower(), name) for name in reversed(catalog.names("models"))]
+    short = {repository.rpartition("/")[2]: name for repository, name in named if repository}
+    return {**short, **{repository: name for repository, name in named if repository}}
 
 
 ACTIVATIONS: Mapping[str, str] = {"swiglu": "silu", "geglu": "gelu_pytorch_tanh", "gelu": "gelu", "relu": "relu"}

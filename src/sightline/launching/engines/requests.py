@@ -15,6 +15,7 @@ from sightline.launching.hugging_face import model_of, repository_of
 from sightline.loading.models import resolve_model
 from sightline.program.blocks.layer import cached_bytes
 from sightline.program.formats import formats_of
+from sightline.quantities import Count
 from sightline.scenario import Generate, GenerationPlan, GenerationScenario, ServingScenario
 from sightline.scenario.precision import CACHE_BYTES, LOW_PRECISION, ROUTER_DTYPES, WEIGHT_FORMATS
 from sightline.simulation.load import Requests, load_of
@@ -38,6 +39,8 @@ def operation_notes(scenario: GenerationScenario) -> Iterator[str]:
         yield f"plan.scheduler {plan.scheduler}: not written; {plan.engine.name} starts with {order}"
     if plan.router != "round-robin":
         yield f"plan.router {plan.router}: not written; the router's own option chooses it"
+    if plan.expert_skew:
+        yield f"plan.expert_skew is {plan.expert_skew:g}: not written; the requests choose the experts"
     if plan.lora_adapters is not None:
         yield f"plan.lora_adapters {plan.lora_adapters.count}: not written; name the adapters' files to the servers"
     if plan.autoscale is not None:
@@ -162,11 +165,13 @@ class Request:
 
     @property
     def budget(self) -> int | None:
-        """Tokens of an iteration: at least a whole sequence's where prompts are not cut; None for no limit."""
+        """Tokens of an iteration: at least what the engine needs where prompts are not cut; None for no limit."""
         stated = self.plan.max_batched_tokens
         if stated is None:
             return None
-        return int(stated) if self.plan.chunked_prefill else max(int(stated), self.longest)
+        work, engine = self.scenario.workload, self.plan.engine.name
+        least = least_budget(engine, work.prompt_tokens, work.output_tokens)
+        return int(stated) if self.plan.chunked_prefill else max(int(stated), int(least))
 
     @property
     def drafts(self) -> int | None:
@@ -183,11 +188,21 @@ def requests_of(scenario: GenerationScenario, weights: Mapping[str, str]) -> lis
     return [Request(scenario=scenario, role=role, plan=plan, formats=formats) for role, plan in pools(scenario).items()]
 
 
+def least_budget(engine: str, prompt_tokens: Count, output_tokens: Count) -> Count:
+    """Return the fewest tokens of an iteration that an engine takes where prompts are not cut.
+
+    vLLM and LightLLM need those of the longest sequence, TGI and TensorRT-LLM those of its prompt; 0 for others.
+    """
+    if engine in ("vllm", "lightllm"):
+        return prompt_tokens + output_tokens
+    return prompt_tokens if engine in ("tgi", "tensorrt-llm") else 0
+
+
 def budget_notes(request: Request) -> Iterator[str]:
     """Yield where the tokens of an iteration that are written are more than the plan's."""
     stated, written = request.plan.max_batched_tokens, request.budget
     if written != stated:
-        yield f"plan.max_batched_tokens {stated}: written as {written}; whole prompts need as many as a sequence has"
+        yield f"plan.max_batched_tokens {stated}: written as {written}, the fewest that whole prompts need"
 
 
 def quantization(weights: str, cache: str, model: str) -> list[str]:

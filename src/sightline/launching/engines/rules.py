@@ -10,7 +10,7 @@ import numpy as np
 from sightline.content import fields_of
 from sightline.errors import InputError
 from sightline.frameworks import Engine
-from sightline.launching.engines.requests import pools
+from sightline.launching.engines.requests import least_budget, pools
 from sightline.launching.engines.servers import largest_node, placed
 from sightline.launching.registry import ENGINE_WRITERS
 from sightline.quantities import Count, show
@@ -95,11 +95,30 @@ def vllm_budget(
         return
     if running is None:
         running = np.ceil(batch / (plan["data_parallel"] * plan["replicas"]))
-    budget = np.where(plan["chunked_prefill"], stated, np.maximum(stated, prompt_tokens + output_tokens))
+    least = least_budget(framework.name, prompt_tokens, output_tokens)
+    budget = np.where(plan["chunked_prefill"], stated, np.maximum(stated, least))
     yield Check(
         running <= budget,
         "plan.max_batched_tokens is {budget}; vLLM takes no fewer tokens than sequences of a rank, {running:g}",
         {"budget": budget, "running": running},
+    )
+
+
+def whole_prompts(
+    framework: Engine, plan: Mapping[str, Any], prompt_tokens: Count, output_tokens: Count, prefix_tokens: Count
+) -> Checks:
+    """Engines take no budget below that of a whole prompt or sequence, with which more prompts may share a pass."""
+    stated = plan.get("max_batched_tokens")
+    if stated is None:
+        return
+    least = least_budget(framework.name, prompt_tokens, output_tokens)
+    new = prompt_tokens - np.where(plan["prefix_cache"], prefix_tokens, 0)
+    shares_alike = np.maximum(stated, least) // new == np.maximum(stated // new, 1)
+    yield Check(
+        plan["chunked_prefill"] | (least <= stated) | shares_alike,
+        "plan.max_batched_tokens is {stated} with plan.chunked_prefill false; {framework.name} takes no fewer than "
+        "{least} for these requests; allowed: {least} or more, or plan.chunked_prefill true",
+        {"stated": stated, "least": least},
     )
 
 
