@@ -274,7 +274,8 @@ def admits(scenario: GenerationScenario, folder: Path) -> bool:
         if dialect.role(one) != "prefill"
     ]
     prompts = [one.number("max-input-tokens") or longest for one in servers]
-    return not unread and min(length) >= longest and min(prompts) >= work.prompt_tokens and sum(answering) >= work.batch
+    takes_each = min(length) >= longest and min(prompts) >= work.prompt_tokens
+    return not unread and bool(takes_each and sum(answering) >= work.batch)
 
 
 def _data_parallel(options: Options, dialect: Dialect) -> int:
@@ -292,7 +293,7 @@ FIGURES = (
 def differing_figures(one: Scenario | GenerationScenario, other: Scenario | GenerationScenario) -> dict[str, Any]:
     """Return the predicted figures of two scenarios that are not the same; null is not 0."""
     a, b = (_figures(predict(each).to_dict()) for each in (one, other))
-    whole_steps = 1 / a["steps"] if a.get("steps") else 1e-9
+    whole_steps = 1 / (a["steps"] or 1e9)
     return {
         key: (a.get(key), b.get(key))
         for key in {*a, *b}
