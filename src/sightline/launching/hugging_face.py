@@ -45,8 +45,7 @@ def model_of(written: str) -> str:
 def _by_repository() -> dict[str, str]:
     """Catalog models by their repositories in lower case, with and without owner; of several names of one the first."""
     named = [(repository_of(name).lower(), name) for name in reversed(catalog.names("models"))]
-    short = {repository.rpartition("/")[2]: name for repository, name in named if repository}
-    return {**short, **{repository: name for repository, name in named if repository}}
+    return {key: name for written, name in named if written for key in (written, written.rpartition("/")[2])}
 
 
 ACTIVATIONS: Mapping[str, str] = {"swiglu": "silu", "geglu": "gelu_pytorch_tanh", "gelu": "gelu", "relu": "relu"}

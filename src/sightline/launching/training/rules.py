@@ -322,11 +322,9 @@ def torchtitan_sharding(
     """Torchtitan replicates weights without other parallelism, and shards over ranks of data and context."""
     if framework.name != TORCHTITAN:
         return
-    has_one_copy = (data_parallel <= 1) & (context_parallel == 1)
     yield Check(
-        (zero_stage > 0) | has_one_copy | (tensor_parallel * pipeline_parallel * context_parallel == 1),
-        "plan.zero_stage is 0: torchtitan replicates weights only without tensor, pipeline and context parallelism; "
-        "allowed with them: 2 or 3",
+        (zero_stage > 0) | (np.minimum(data_parallel, tensor_parallel * pipeline_parallel) * context_parallel <= 1),
+        "plan.zero_stage is 0: torchtitan replicates weights only without tensor, pipeline and context parallelism",
     )
     if data_parallel_shard is not None:
         yield Check(
