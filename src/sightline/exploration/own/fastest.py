@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from sightline.content import fields_of
 from sightline.errors import InputError
-from sightline.exploration.optimize import ROUNDS, TRIED, finer
 from sightline.exploration.own.axes import NO_PLAN, TECHNOLOGY, Axis, Reasons, along
 from sightline.exploration.own.grid import Around, Devices, Index, Points, Variation, blocks, points_of, put_profile
 from sightline.exploration.own.reports import MEMORY, NO_LEVEL
@@ -242,6 +241,10 @@ def _where(points: Points, index: Index, name: str, values: NDArray[Any], chosen
     part[chosen] = values[chosen]
 
 
+TRIED: Final = 7
+"""Values of each number that are tried around the best so far; an odd number, so that it is among them."""
+ROUNDS: Final = 3
+"""How often. Each round's values lie three times as dense, so that the last are a 27th of the grid's step apart."""
 NONE_HAS_A_PLAN: Final = "no device of the search has a valid plan"
 Tried = Callable[[Sequence[Axis], Around], Points]
 """Works out all points of the axes that a study has and of those that are searched, which come last."""
@@ -303,10 +306,14 @@ def _is_continuous(axis: Axis) -> bool:
 
 
 def _around(best: Points, axis: Axis, step: int, searched: Sequence[Axis]) -> NDArray[np.float64]:
-    """Values of a searched axis near the best of each point, along its dimension among all."""
-    values = finer(best.columns[axis.key], axis.values, step)
+    """Values of a searched axis near the best of each point, along its dimension among all; ``step`` is the round."""
+    grid = axis.values
+    reach = np.log(grid[1] / grid[0]) * (2 / (TRIED - 1)) ** step
+    middle = best.columns[axis.key][..., np.newaxis]
+    values = np.where(np.isnan(middle), grid[0], middle) * np.exp(np.linspace(-reach, reach, TRIED))
     place = [one.key for one in searched].index(axis.key)
-    return values.reshape(*best.shape, *(TRIED if i == place else 1 for i in range(len(searched))))
+    shape = (*best.shape, *(TRIED if i == place else 1 for i in range(len(searched))))
+    return np.asarray(np.clip(values, grid[0], grid[-1])).reshape(shape)
 
 
 def _best_design(points: Points, searched: Sequence[Axis], around: Around, whole: str) -> Points:
