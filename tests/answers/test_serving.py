@@ -57,6 +57,7 @@ def test_one_load_in_text(width):
         "time to first token",
         "p99",
         "97 of 100 completed; 3 larger than the KV cache",
+        "(TTFT 1 s, TPOT 50 ms)",
         "goodput",
         limited[1:],
     ):

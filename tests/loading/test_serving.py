@@ -259,6 +259,18 @@ def test_a_share_in_place_of_a_percentile_is_told():
     assert not [said for said in sl.load(scenario(slo={"ttft": 1, "percentile": 99})).warnings if "percentile" in said]
 
 
+@pytest.mark.parametrize(("key", "limit"), [("tpot", 50), ("ttft", 300), ("latency", 5000)])
+def test_a_limit_that_is_no_number_of_seconds_is_told(key: str, limit: int) -> None:
+    def told(stated: object) -> list[str]:
+        return [said for said in sl.load(scenario(slo={key: stated})).warnings if "workload.slo" in said]
+
+    (said,) = told(limit)
+    assert f"workload.slo.{key} is {limit}" in said
+    assert f"{limit}ms" in said
+    assert not told(f"{limit} s")
+    assert not told(limit / 1e3)
+
+
 def test_predicting_a_load_points_to_the_simulation():
     with pytest.raises(InputError, match=r"workload.task is 'serve'.*sightline simulate.*task: generate"):
         sl.predict(sl.load(scenario()))

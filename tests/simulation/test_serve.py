@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from serving_scenarios import serving
 
 import sightline as sl
 from sightline.errors import WorkError
@@ -152,6 +153,13 @@ def test_a_full_server_refuses_requests_and_names_the_key(engine, stated, refuse
     assert found.refused == ({"queue full": refused} if refused else {})
     assert found.completed == 200 - refused
     assert any("plan.max_concurrent_requests" in said for said in found.warnings) == (refused > 0)
+
+
+@pytest.mark.parametrize(("process", "is_told"), [("all_at_once", True), ("poisson", False)])
+def test_an_objective_that_is_held_against_a_burst_names_the_option_of_a_rate(process, is_told):
+    arrival = {"process": process} | ({} if is_told else {"rate": 4.0})
+    found = sl.simulate(serving(arrival=arrival, count=4, slo={"ttft": 1}), intervals=False)
+    assert any("--rate" in said and "--capacity" in said for said in found.warnings) == is_told
 
 
 def test_whole_prompts_beyond_the_budget_are_refused_and_the_keys_named():

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from sightline.answers import labels, summary, units
 from sightline.answers import outline as out
 from sightline.profile import COMMUNICATION, SERVING, Profile, overlapped_s
-from sightline.profile.metrics import STATISTICS
+from sightline.profile.metrics import STATISTICS, limits_in_words
 from sightline.quantities import percent
 
 if TYPE_CHECKING:
@@ -119,10 +119,11 @@ def objective(profile: Profile) -> Iterator[out.Said]:
     kept, slo = (profile.good_share, profile.scenario.workload.slo) if profile.task is SERVING else (None, None)
     if kept is not None and slo is not None:
         is_met = summary.keeps_slo(profile)
-        limits = f"{units.percent(kept)} of the requests meet every limit, {float(slo.percentile):g} % required"
+        share, limits = units.percent(kept), limits_in_words(slo.limits)
         yield out.Said(
             asks="objective",
-            says=f"SLO {'met' if is_met else 'missed'}: {limits}",
+            says=f"SLO {'met' if is_met else 'missed'}: {share} of the requests meet every limit ({limits}), "
+            f"{float(slo.percentile):g} % required",
             kind=out.GOOD if is_met else out.BAD,
         )
 

@@ -273,11 +273,8 @@ def _region(
 def _promised(answer: PlanAnswer) -> dict[str, float]:
     """The limits of a load's objective by the result key of the percentile that has to keep them."""
     slo = getattr(answer.plans[0].profile.scenario.workload, "slo", None)
-    if slo is None:
-        return {}
-    from sightline.planning.serving.layouts import limits_of
-
-    return {plan_columns.at_percentile(key, slo.percentile): limit for key, limit in limits_of(slo).items()}
+    limits = {} if slo is None else slo.limits
+    return {plan_columns.at_percentile(key, slo.percentile): limit for key, limit in limits.items()}
 
 
 def _limits(answer: PlanAnswer, limits: Mapping[str, float], room: Room) -> Iterator[figure.Panel | figure.Group]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import pairwise
+from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from sightline.loading.traces import open_trace
 from sightline.quantities import RATE, SECONDS, show
 from sightline.scenario import Arrival, RequestShape, Serve, ServingScenario, Sessions, Slo
 from sightline.scenario.lengths import Lengths
+from sightline.scenario.serving import MOST_PLAIN_S
 from sightline.validators import Keys, Kind, as_stated, description_of, keys_of, length_of, quantity, text, whole
 
 PROCESSES = ("poisson", "gamma", "constant", "closed", "all_at_once")
@@ -155,7 +157,7 @@ def _workload(stated: object, base: Path, complaints: Complaints, remarks: list[
     if sessions is not None and trace is not None:
         complaints.add("workload.sessions applies to requests; a trace sets its sessions in column session_id")
     arrival = read_arrival(values.get("arrival"), complaints, has_trace="trace" in values, turns="sessions" in values)
-    slo = _slo(values.get("slo"), complaints)
+    slo = _slo(values.get("slo"), complaints, remarks)
     if len(complaints.problems) > before:
         return None
     return Serve(
@@ -221,10 +223,14 @@ def _sessions(stated: object, base: Path, complaints: Complaints) -> Sessions | 
     return None if turns is None else Sessions(**{**values, "turns": turns})
 
 
-def _slo(stated: object, complaints: Complaints) -> Slo | None:
+def _slo(stated: object, complaints: Complaints, remarks: list[str]) -> Slo | None:
     values = check(keys_of(Slo), stated, "workload.slo", complaints).values
     if isinstance(stated, Mapping) and not {"ttft", "tpot", "latency"} & values.keys():
         complaints.add("workload.slo has no limit; needed: ttft, tpot or latency, such as 500 ms")
+    for key, plain in stated.items() if isinstance(stated, Mapping) else ():
+        if isinstance(plain, int | float) and plain > MOST_PLAIN_S.get(f"{key}_s", inf):
+            seconds = f"workload.slo.{key} is {plain:g}, which is {plain:g} seconds"
+            remarks.append(f"{seconds}; for milliseconds write {plain:g}ms")
     return description_of(Slo, values) if values.keys() - {"percentile"} else None
 
 

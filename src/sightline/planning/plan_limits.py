@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from sightline.errors import InputError
 from sightline.quantities import BYTES, SECONDS, USD, Dimension, parse_quantity, show
+from sightline.scenario.serving import MOST_PLAIN_S
 
 Options: TypeAlias = Mapping[str, Any]
 """Arguments of `sightline.planning.search.plan` by name."""
@@ -29,8 +30,6 @@ class Limit(NamedTuple):
     """What a number without a unit means at least."""
     example: str = ""
     """How it is written with a unit."""
-    most: float = inf
-    """What a number without a unit means at most."""
 
     @property
     def unit(self) -> str:
@@ -44,8 +43,8 @@ LIMITS: Final[Mapping[str, Limit]] = {
         "calendar_time_s", "deadline", SECONDS, "calendar time", "exceed the deadline", 60.0, "30d' or '72h"
     ),
     "budget": Limit("cost_usd", "budget", USD, "cost", "exceed the budget"),
-    "ttft": Limit("ttft_s", "ttft_s", SECONDS, "TTFT", "exceed the time to first token", 0.0, "300 ms", 60.0),
-    "tpot": Limit("tpot_s", "tpot_s", SECONDS, "TPOT", "exceed the time per output token", 0.0, "10 ms", 1.0),
+    "ttft": Limit("ttft_s", "ttft_s", SECONDS, "TTFT", "exceed the time to first token", 0.0, "300 ms"),
+    "tpot": Limit("tpot_s", "tpot_s", SECONDS, "TPOT", "exceed the time per output token", 0.0, "10 ms"),
 }
 """By the name under which each is given, also as an option."""
 BY_KEY: Final[Mapping[str, tuple[str, Limit]]] = {limit.key: (name, limit) for name, limit in LIMITS.items()}
@@ -96,7 +95,7 @@ def read_limit(name: str, value: object, limit: Limit) -> float:
     """
     dimension = replace(limit.dimension, example=limit.example or limit.dimension.example)
     amount = read_amount(name, value, dimension)
-    if not limit.least <= amount <= limit.most and _is_plain(value):
+    if not limit.least <= amount <= MOST_PLAIN_S.get(limit.key, inf) and _is_plain(value):
         unit = {BYTES: "bytes", SECONDS: "seconds"}[limit.dimension]
         said = f"{name} is {show(value)}, which is {amount:g} {unit}"
         raise InputError(f"{said}; add a unit, such as '{limit.example}'")

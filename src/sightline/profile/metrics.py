@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 
 from sightline.content import record
-from sightline.quantities import Count, Number, either
+from sightline.quantities import SECONDS, Count, Number, either, format_quantity
 from sightline.scenario.precision import rate_dtype
 
 if TYPE_CHECKING:
@@ -521,3 +521,8 @@ def metric_of(key: str) -> Metric:
         plain = Metric(unit, key.removesuffix("_s").replace("_", " "), "")
         return OTHERS.get(key) or OTHERS.get(f"{name}.total") or plain
     return found.of_part(part) if part else found
+
+
+def limits_in_words(limits: Mapping[str, float]) -> str:
+    """Return limits in seconds on results, by key, as people say them: TTFT 1 s, TPOT 50 ms."""
+    return ", ".join(f"{metric_of(key).label} {format_quantity(limit, SECONDS)}" for key, limit in limits.items())

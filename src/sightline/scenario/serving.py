@@ -74,6 +74,16 @@ class Slo:
     percentile: Annotated[float, percentage] = 90.0
     """Percent of the requests that must keep every limit."""
 
+    @property
+    def limits(self) -> dict[str, float]:
+        """The limits in seconds, by result key."""
+        keys = ("ttft_s", "tpot_s", "latency_s")
+        return {key: limit for key in keys if (limit := getattr(self, key)) is not None}
+
+
+MOST_PLAIN_S = {"ttft_s": 60.0, "tpot_s": 1.0, "latency_s": 3600.0}
+"""By result, the seconds up to which a limit without a unit is meant: no service promises more."""
+
 
 @description
 class Serve:

@@ -191,7 +191,7 @@ def _profile(
         ends = [figures_from(again(scenario, factors), slo) for factors in server.end_factors]
         figures["interval"] = _joined_intervals(server, ends, figures)
     warnings = (*_warnings(scenario), *dict.fromkeys(remarks), *figures.pop("warnings"))
-    warnings += (*_load_warnings(server, figures),)
+    warnings += (*_load_warnings(server, scenario, figures),)
     return Profile(**_about(server, scenario), **figures, **_effort(server, summary, figures), warnings=warnings)
 
 
@@ -212,8 +212,13 @@ def _too_short(scenario: ServingScenario, figures: Mapping[str, Any]) -> Iterato
         )
 
 
-def _load_warnings(server: Server, figures: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what was assumed of the load's replicas, and what they refused."""
+def _load_warnings(server: Server, scenario: ServingScenario, figures: Mapping[str, Any]) -> Iterator[str]:
+    """Yield that an objective is held against a burst, what was assumed of the replicas, and what they refused."""
+    if scenario.workload.slo is not None and scenario.workload.arrival.process == "all_at_once":
+        yield (
+            "all requests arrive at once; set their rate with --rate (workload.arrival), or use --capacity to find the "
+            "highest rate that meets workload.slo"
+        )
     scale = server.scenario.plan.autoscale
     if scale is not None and scale.target is None:
         target = usual_target(server.pools[0].facts.max_sequences)

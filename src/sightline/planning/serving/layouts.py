@@ -20,7 +20,7 @@ from sightline.planning.generation.generation_search import SHOWN, Found, go_thr
 from sightline.planning.generation.space import GenerationSpace, Variant
 from sightline.planning.generation_objectives import PARETO, ascending
 from sightline.progress import Cancelled, Progress
-from sightline.scenario import Generate, GenerationPlan, GenerationScenario, ServingScenario, Slo
+from sightline.scenario import Generate, GenerationPlan, GenerationScenario, ServingScenario
 from sightline.scenario.generation import DEGREES
 from sightline.scenario.space import Space
 from sightline.simulation.load import MeanLengths, load_of, mean_lengths
@@ -29,7 +29,6 @@ ServingSpace: TypeAlias = Space[ServingScenario]
 SLACK = (1.25, 4.0, 64.0)
 """Times the limits of the objective that a layout's mean times may be for it to be simulated: as much as the steady
 loop may be wrong, and, where no layout keeps them, more, to find those that come near."""
-LIMITED = ("ttft_s", "tpot_s", "latency_s")
 CHANGED = frozenset((*DEGREES, "replicas", "max_batched_tokens", "chunked_prefill", "quantization"))
 """Fields of a plan that a layout can have other values of."""
 
@@ -147,11 +146,6 @@ def _lengths_of(scenario: ServingScenario) -> MeanLengths:
     return found._replace(requests_per_s=0.0 if arrival.process == "closed" else arrival.rate or found.requests_per_s)
 
 
-def limits_of(slo: Slo) -> dict[str, float]:
-    """Return the limits of an objective by result key."""
-    return {name: limit for name in LIMITED if (limit := getattr(slo, name)) is not None}
-
-
 def steady_space(space: ServingSpace, lengths: MeanLengths) -> GenerationSpace:
     """Return the space of steady loops that stands for a space of serving plans."""
     scenario = space.scenario
@@ -177,7 +171,7 @@ def steady_space(space: ServingSpace, lengths: MeanLengths) -> GenerationSpace:
 def _layouts(space: ServingSpace, lengths: MeanLengths, ranked_as: str, slack: float, progress: Progress) -> Layouts:
     found = Layouts(key=ranked_as, axes=PARETO, most_users=True)
     slo = space.scenario.workload.slo
-    limits = {} if slo is None else {key: slack * limit for key, limit in limits_of(slo).items()}
+    limits = {} if slo is None else {key: slack * limit for key, limit in slo.limits.items()}
     wanted = tuple(dict.fromkeys((*SHOWN, ranked_as)))
     with suppress(Cancelled):  # the search looks for it again, and shows what was found until then
         go_through([steady_space(space, lengths)], found, wanted, limits, progress)

@@ -15,7 +15,7 @@ from sightline.planning.generation_objectives import missed_by
 from sightline.planning.plan_answer import LazySequence, NearestPlan, Neighbour, PlanAnswer, RankedPlan, by_loss
 from sightline.planning.plan_limits import Command, Options, read_amount, read_limits
 from sightline.planning.rationale.generation_rationale import ALIKE, LATENCIES, SEEN
-from sightline.planning.serving.layouts import ServingSpace, limits_of
+from sightline.planning.serving.layouts import ServingSpace
 from sightline.planning.serving.serving_search import (
     SIZE,
     Placed,
@@ -27,7 +27,7 @@ from sightline.planning.serving.serving_search import (
 )
 from sightline.planning.serving.trial import Trial, has_times, objective_in, tried
 from sightline.prediction.changes import does_not_fit
-from sightline.profile.metrics import metric_of
+from sightline.profile.metrics import limits_in_words, metric_of
 from sightline.progress import Progress
 from sightline.quantities import SECONDS, counted, format_quantity
 from sightline.scenario import GenerationPlan, Slo
@@ -281,8 +281,8 @@ def _needed(trial: Trial) -> dict[str, Any]:
     if outcome is None or not trial.lowest.completed:
         return {}
     times = answered(outcome)
-    taken = {key: float(np.nanpercentile(getattr(times, key), slo.percentile)) for key in limits_of(slo)}
-    missed = {key: took for key, took in taken.items() if took > limits_of(slo)[key]}
+    taken = {key: float(np.nanpercentile(getattr(times, key), slo.percentile)) for key in slo.limits}
+    missed = {key: took for key, took in taken.items() if took > slo.limits[key]}
     return {f"workload.slo.{key.removesuffix('_s')}": _as_typed(LOOSER * took) for key, took in missed.items()}
 
 
@@ -295,9 +295,6 @@ def _assumptions(found: Simulated, spaces: Sequence[ServingSpace]) -> dict[str, 
     """What the answer rests on, by name."""
     scenario = spaces[0].scenario
     slo = objective_in(scenario)
-    limits = ", ".join(
-        f"{metric_of(key).label} {format_quantity(limit, SECONDS)}" for key, limit in limits_of(slo).items()
-    )
     at = "the load" if has_times(scenario) else "the capacity"
     thinks = f" + {format_quantity(found.think_s, SECONDS)} think time" if found.think_s else ""
     devices = {space.scenario.cluster.device.name: space.scenario.cluster.device for space in spaces}
@@ -306,8 +303,8 @@ def _assumptions(found: Simulated, spaces: Sequence[ServingSpace]) -> dict[str, 
     return {
         "search": f"simulated the {len(found.trials)} most promising of {len(found.swept.finalists)} layouts{fewest}",
         **({"quantization": UNKNOWN_QUALITY} if formats else {}),
-        "capacity": f"the highest request rate at which {slo.percentile:g} % of the requests meet {limits}; goodput is "
-        "that rate per device",
+        "capacity": f"the highest request rate at which {slo.percentile:g} % of the requests meet "
+        f"{limits_in_words(slo.limits)}; goodput is that rate per device",
         "times": f"percentiles of {' and '.join(metric_of(key).label for key in LATENCIES)} are at {at}",
         "users": f"capacity x (latency{thinks}): each user sends the next request after the answer",
         "cost": f"cost per million output tokens at {'the load' if found.stated else 'the capacity'}",

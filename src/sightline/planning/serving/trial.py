@@ -8,7 +8,7 @@ from math import ceil
 from sightline.content import fields_of
 from sightline.errors import InputError
 from sightline.planning.clusters import devices_setting, resizer
-from sightline.planning.serving.layouts import Finalist, ServingSpace, limits_of
+from sightline.planning.serving.layouts import Finalist, ServingSpace
 from sightline.profile import Profile
 from sightline.quantities import rounded_up
 from sightline.scenario import Cluster, ServingScenario, Slo
@@ -143,7 +143,7 @@ def _other_limits(finalist: Finalist, found: Capacity, server: Server) -> Iterat
     scenario, columns = finalist.scenario, finalist.steady.columns
     best = None if found.profile is None else found.profile.outcome
     # Without a limit on the time in it any queue would do.
-    counts_waiting = bool(limits_of(objective_in(scenario)).keys() & WAITS)
+    counts_waiting = bool(objective_in(scenario).limits.keys() & WAITS)
     if best is None or finalist.space.scenario.plan.max_sequences or not counts_waiting:
         return
     usual = server.pools[0].facts.max_sequences
