@@ -297,13 +297,13 @@ def differing_figures(one: Scenario | GenerationScenario, other: Scenario | Gene
     return {
         key: (a.get(key), b.get(key))
         for key in {*a, *b}
-        if not _is_same(a.get(key), b.get(key), whole_steps if key in RUN else 1e-9, open_end=key in RUN)
+        if not _is_same(a.get(key), b.get(key), whole_steps if key in RUN else 1e-9)
     }
 
 
-def _is_same(one: float | None, other: float | None, tolerance: float, *, open_end: bool) -> bool:
+def _is_same(one: float | None, other: float | None, tolerance: float) -> bool:
     if one is None or other is None:
-        return one is other or open_end
+        return one is other
     return isclose(one, other, rel_tol=tolerance)
 
 

@@ -1,11 +1,13 @@
 """Options of commands: which are read, and what is said of the others."""
 
 import json
+from importlib import import_module
 
 import pytest
 
 from sightline.errors import InputError
 from sightline.launching import read
+from sightline.launching.training.megatron import EXPERT_KEYS, KEYS
 
 MEGATRON = "pretrain_gpt.py --num-layers 32 --hidden-size 4096 --num-attention-heads 32 --micro-batch-size 1 "
 TORCHRUN = "torchrun --nproc_per_node 8 "
@@ -52,6 +54,7 @@ def test_a_misspelled_name_is_said_with_what_may_be_meant(source, written, meant
     "source",
     [
         "vllm serve Qwen/Qwen3-32B --enable-lora --max-loras 4 --swap-space 4",
+        "vllm serve Qwen/Qwen3-32B --enable-auto-tool-choice --tool-call-parser hermes",
         TORCHRUN + MEGATRON + "--make-vocab-size-divisible-by 128 --moe-router-topk-scaling-factor 2.5",
     ],
 )
@@ -103,9 +106,60 @@ def test_a_number_that_only_a_run_knows_is_named(launcher, option):
     assert reading.missing["cluster"].startswith("'<device>'")
 
 
-def test_a_degree_that_only_a_run_knows_is_said_with_what_it_is_read_as():
-    (said,) = read(f"{TORCHRUN}{MEGATRON}--tensor-model-parallel-size $TP").without_counterpart
-    assert said == "--tensor-model-parallel-size is $TP, which only running the script would tell; read as 1"
+ENGINES = {
+    "vllm": "vllm serve Qwen/Qwen3-32B ",
+    "sglang": "python -m sglang.launch_server --model-path Qwen/Qwen3-32B ",
+    "tensorrt_llm": "trtllm-serve Qwen/Qwen3-32B ",
+    "tgi": "text-generation-launcher --model-id Qwen/Qwen3-32B ",
+    "lightllm": "python -m lightllm.server.api_server --model_dir Qwen/Qwen3-32B ",
+}
+VALUED = (
+    *("tensor-model-parallel-size", "pipeline-model-parallel-size", "context-parallel-size", "cp-comm-type"),
+    *("num-layers-per-virtual-pipeline-stage", "pipeline-model-parallel-layout", "mtp-num-layers", "optimizer"),
+    *("num-distributed-optimizer-instances", "recompute-granularity", "attention-backend", "moe-token-dispatcher-type"),
+    *("expert-model-parallel-size", "expert-tensor-parallel-size", "moe-expert-capacity-factor"),
+)
+"""Arguments of Megatron-LM that take a value, by which a field of the plan is stated."""
+NOT_OF_VALUES = ("speculative", "cuda_graphs", "chunked_prefill", "prefix_cache", "expert_parallel")
+"""Said by switches without a value, or by several options together."""
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "field"),
+    [
+        (command, option.name, option.field)
+        for engine, command in ENGINES.items()
+        for option in import_module(f"sightline.launching.engines.{engine}").DIALECT.options
+        if option.name.startswith("--") and option.field and option.field not in NOT_OF_VALUES
+    ]
+    + [
+        (f"{TORCHRUN}{MEGATRON}--num-experts 8 ", option.name, option.field)
+        for option in (*KEYS, *EXPERT_KEYS)
+        if option.name[2:] in VALUED
+    ]
+    + [
+        (f"{TORCHRUN}{MEGATRON}", "--recompute-granularity full --recompute-method", "recompute"),
+        (f"{TORCHRUN}train.py --per_device_train_batch_size 1 ", "--optim", "optimizer"),
+        (f"{TORCHRUN}train.py --optim sgd ", "--per_device_train_batch_size", "micro_batch"),
+        (f"{TORCHRUN}train.py --per_device_train_batch_size 1 ", "--bf16", "dtype"),
+    ],
+)
+@pytest.mark.parametrize("value", ["$X", "${X}", "$((8 / X))"])
+def test_what_only_a_run_knows_is_missing(command, option, field, value):
+    reading = read(f'{command}{option} "{value}"')
+    assert "X" in reading.missing[f"plan.{field}"]
+    assert field not in reading.scenario["plan"]
+    assert not [said for said in reading.without_counterpart if "X" in said]
+
+
+def test_a_model_of_unknown_groups_is_missing():
+    reading = read(f"{TORCHRUN}{MEGATRON}--group-query-attention --num-query-groups $G --vocab-size 32000")
+    assert ("model" in reading.scenario, "$G" in reading.missing["model"]) == (False, True)
+
+
+def test_options_in_a_variable_that_is_not_set_are_named():
+    (said,) = read(f"{TORCHRUN}{MEGATRON}--bf16 ${{MOE_ARGS[@]}} --fp16").without_counterpart
+    assert said.startswith("${MOE_ARGS[@]} is not set")
 
 
 @pytest.mark.parametrize("option", ["--nodes=4", "-N 4", "--nodes 4  # half a rack"])

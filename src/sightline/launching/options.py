@@ -16,6 +16,8 @@ _LONGEST: Final = 18
 _WITH_UNIT: Final = re.compile(r"(-?\d+(?:\.\d+)?)([kKmMgG]?)", re.ASCII)
 _FACTORS: Final = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "K": 2**10, "M": 2**20, "G": 2**30}
 """Of vLLM's and SGLang's ``8k`` and ``8K``."""
+_HOLDS_OPTIONS: Final = re.compile(r"\$\{?\w*(?:arg|opt|flag|param)\w*(?:\[[@*]\])?\}?", re.IGNORECASE)
+"""A variable of the shell that is called after options."""
 _ALIKE: Final = 0.85
 """How alike a name is that may be meant: of two misspelled letters or a missing one, not of another option."""
 
@@ -52,6 +54,8 @@ class Options:
         """Sentences on values that mean nothing."""
         self.unknown: dict[str, str] = {}
         """By option, a sentence on a value that only running the script would tell."""
+        self.missing: dict[str, str] = {}
+        """By key of a scenario, the sentence on the option that says it."""
         self._values: dict[str, list[list[str]]] = {}
         self._aliases, self._units = aliases, units
         self._read: set[str] = set()
@@ -59,8 +63,11 @@ class Options:
         for word in words:
             if _is_option(word):
                 written, equals, value = word.partition("=")
-                name = self._named(written)
+                name = self.named(written)
                 self._values.setdefault(name, []).append([value] if equals else [])
+                continue
+            if _HOLDS_OPTIONS.fullmatch(word):
+                self.unknown[word] = f"{word} is not set in the script: the options that it holds are not read"
                 continue
             if not name or name in flags:
                 self.plain.append(word)
@@ -69,7 +76,8 @@ class Options:
             self.plain += [word] if taken else []
             taken.append(word)
 
-    def _named(self, written: str) -> str:
+    def named(self, written: str) -> str:
+        """Return the name under which an option is found, however it is written."""
         name = written.lstrip("-").replace("_", "-")
         if name.startswith("no-") and name[3:] in self._aliases:
             return f"no-{self._aliases[name[3:]]}"
@@ -78,7 +86,7 @@ class Options:
     def add(self, mapping: Mapping[str, Any], within: str = "", *, replace: bool = False) -> None:
         """Take the settings of a file as options: those in groups as ``group.name``."""
         for key, value in mapping.items():
-            name = self._named(f"{within}{key}")
+            name = self.named(f"{within}{key}")
             if isinstance(value, Mapping):
                 self.add(value, f"{name}.", replace=replace)
                 continue
@@ -97,8 +105,9 @@ class Options:
         return name in self._values
 
     def words(self, name: str) -> Sequence[str]:
-        """Return all words of an option as they are written; none where it is not there."""
-        return self._values[name][0] if self.has(name) else ()
+        """Return all words of an option as they are written; none where it is absent or unknown."""
+        words = self._all(name)[:1]
+        return () if not words or any(self._is_open(name, word) for word in words[0]) else words[0]
 
     def text(self, name: str, default: str = "") -> str:
         """Return the first word of an option; the default where it is absent or unknown."""
@@ -113,7 +122,7 @@ class Options:
             least: The smallest number that is allowed.
             left_open: Pattern of words that leave the number to the program, for which None is returned.
         """
-        text = self._stated(name, default, needs_value=True)
+        text = self._stated(name, needs_value=True)
         if text is None or (left_open and re.fullmatch(left_open, text)):
             return default if text is None else None
         number = self._whole(text)
@@ -159,6 +168,8 @@ class Options:
     def flag(self, name: str) -> bool | None:
         """Return whether a switch is on; None where it is not given."""
         self.has(f"no-{name}")
+        if any(self._is_open(name, word) for words in self._all(name) for word in words[:1]):
+            return None
         stated = [not words or words[0].lower() in ("true", "1", "on", "yes") for words in self._all(name)]
         stated += [words[:1] == ["false"] for words in self._all(f"no-{name}")]
         if len(set(stated)) > 1:
@@ -210,7 +221,7 @@ class Options:
     def _all(self, name: str) -> Sequence[Sequence[str]]:
         return self._values[name] if self.has(name) else ()
 
-    def _stated(self, name: str, default: object = None, *, needs_value: bool = False) -> str | None:
+    def _stated(self, name: str, *, needs_value: bool = False) -> str | None:
         """The value of an option; None where it is absent, or only running the script would tell."""
         values = list(dict.fromkeys(words[0] for words in self._all(name) if words))
         if len(values) > 1:
@@ -219,11 +230,13 @@ class Options:
             if needs_value and self.has(name):
                 self.problems.append(f"--{name} needs a value")
             return None
-        if "$" not in values[0]:
-            return values[0]
-        read_as = "" if default is None else f"; read as {default}"
-        self.unknown.setdefault(name, f"--{name} is {values[0]}, which only running the script would tell{read_as}")
-        return None
+        return None if self._is_open(name, values[0]) else values[0]
+
+    def _is_open(self, name: str, text: str) -> bool:
+        """Whether a value is the shell's, which is then said."""
+        if is_open := "$" in text or "`" in text:
+            self.unknown.setdefault(name, f"--{name} is {text}, which only running the script would tell")
+        return is_open
 
     def _twice(self, name: str, one: str, other: str) -> None:
         self.problems.append(f"--{name} is given twice, as {one} and as {other}; it can have one value")
@@ -251,7 +264,7 @@ def not_read(names: Sequence[str], known: Collection[str], of: str = "") -> list
 def _meant(name: str, known: Collection[str]) -> str:
     """What a name may be a misspelling of."""
     found = get_close_matches(name, known, n=1, cutoff=_ALIKE)
-    return f" (did you mean {found[0]}?)" if found else ""
+    return f" (did you mean {found[0]}?)" if found and found[0] != name else ""
 
 
 def without_none(mapping: Mapping[str, Any]) -> dict[str, Any]:

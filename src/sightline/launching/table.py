@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from sightline.launching.options import Options
+
 W = TypeVar("W")
 """What is written: a scenario, or what servers are asked for."""
 R = TypeVar("R")
@@ -63,6 +65,21 @@ def fields_read(table: Iterable[Option[Any, R]], stated: R) -> dict[str, Any]:
     """Return the fields of a plan that what was given says, in the order of the table."""
     values = [(option.field, option.read(stated)) for option in table]
     return {field: value for field, value in values if field and value is not None}
+
+
+def plan_read(table: Iterable[Option[Any, Options]], options: Options) -> dict[str, Any]:
+    """Return the fields of a plan that options say; those that only running the script would tell are its missing keys.
+
+    An option that no field is named after counts for the first field that asks for it.
+    """
+    fields: dict[str, Any] = {}
+    own = {options.named(option.name): option.field for option in table if option.field}
+    for option in table:
+        known = {*options.unknown}
+        fields |= fields_read([option], options)
+        own |= {name: option.field for name in options.unknown if option.field and name not in {*known, *own}}
+    options.missing |= {f"plan.{own[name]}": said for name, said in options.unknown.items() if name in own}
+    return {field: value for field, value in fields.items() if f"plan.{field}" not in options.missing}
 
 
 def fields_written(table: Iterable[Option[Any, Any]]) -> frozenset[str]:

@@ -11,8 +11,9 @@ from hypothesis import HealthCheck, Phase, assume, given, settings
 from launching.launched import MIXTURE, asked, launched, plans, possible, read_back
 
 from sightline.errors import InputError
-from sightline.launching import read, write
+from sightline.launching import read, save, write
 from sightline.launching.shell import launch_words
+from sightline.prediction import predict
 
 PLANS = plans(
     "megatron",
@@ -163,9 +164,19 @@ def test_a_published_script_is_read():
     assert not any("$MASTER_ADDR" in sentence for sentence in reading.without_counterpart)
 
 
+@pytest.mark.parametrize(("tokens", "steps"), [(None, None), (64 * 512 * 7, 7)])
+@pytest.mark.parametrize("framework", ["megatron", "torchtitan", "deepspeed", "fsdp", "transformers"])
+def test_a_run_has_the_length_that_is_stated_or_none(framework, tokens, steps, tmp_path):
+    scenario = asked({"framework": framework}, model="llama-2-7b", total_tokens=tokens)
+    save(write(scenario), tmp_path)
+    assert predict(read_back(tmp_path)).to_dict().get("steps") == steps
+
+
 def test_what_a_command_leaves_open_is_asked_for():
     reading = read("torchrun pretrain_gpt.py --tensor-model-parallel-size 2 --micro-batch-size $MBS")
-    assert set(reading.missing) == {"cluster", "model", "workload.sequence_length", "workload.global_batch"}
+    assert set(reading.missing) == {
+        *("cluster", "model", "workload.sequence_length", "workload.global_batch", "plan.micro_batch")
+    }
     assert "micro_batch" not in reading.scenario["plan"]
 
 

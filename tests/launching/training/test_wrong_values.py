@@ -21,7 +21,7 @@ def problems_of(source: str) -> list[str]:
     return list(raised.value.problems)
 
 
-@given(st.text(st.characters(min_codepoint=33, max_codepoint=126, exclude_characters="$"), min_size=1))
+@given(st.text(st.characters(min_codepoint=33, max_codepoint=126, exclude_characters="$`"), min_size=1))
 def test_an_option_is_a_number_or_a_problem(text):
     options = Options([f"--size={text}"])
     number = options.number("size", 7)
@@ -60,7 +60,7 @@ def test_variables_and_counts_that_torchrun_finds_out_stay_open():
     command = MEGATRON.replace("node 8", "node gpu") + "--micro-batch-size $MBS --tensor-model-parallel-size 2"
     reading = read(command)
     assert "micro_batch" not in reading.scenario["plan"]
-    assert any("$MBS" in said for said in reading.without_counterpart)
+    assert "$MBS" in reading.missing["plan.micro_batch"]
     assert reading.missing["cluster"].startswith("'<device>'")
 
 

@@ -27,7 +27,7 @@ from sightline.launching.launch import Launch, Reading, refuse
 from sightline.launching.options import Options, not_read
 from sightline.launching.shell import commands_of
 from sightline.launching.source import Source
-from sightline.launching.table import Option, fields_read, nested, written
+from sightline.launching.table import Option, nested, plan_read, written
 from sightline.loading.sources import read_text
 from sightline.scenario import GenerationScenario
 from sightline.scenario.generation import DEGREES
@@ -224,13 +224,7 @@ class Dialect:
         """Return the keys of ``plan`` that a server's options say."""
         for name in (named(option.name) for option in self.options if not option.field):
             options.has(self.aliases.get(name, name))
-        fields = fields_read(self.options, options)
-        return {field: value for field, value in fields.items() if f"plan.{field}" not in self.unknown(options)}
-
-    def unknown(self, options: Options) -> dict[str, str]:
-        """Return the keys of a plan whose options have values that only running the script would tell, and why."""
-        said = ((f"plan.{row.field}", options.unknown.get(named(row.name))) for row in self.options if row.field)
-        return {key: sentence for key, sentence in said if sentence}
+        return plan_read(self.options, options)
 
     def write(self, scenario: GenerationScenario, files: Mapping[str, str] | None = None) -> Launch:
         """Return the command of a server, or the script of several; ``files`` are texts that the commands name.
@@ -371,7 +365,7 @@ def read_servers(found: Source, dialect: Dialect) -> Reading:
     scenario = {"model": known or written, "workload": workload, "plan": {"framework": dialect.engine, **plan}}
     missing = {} if written else {"model": "the model; the command names none"}
     counted = f", such as {devices}x h100-sxm-80gb; the command takes {devices}"
-    missing |= {key: sentence for one in servers for key, sentence in dialect.unknown(one).items()}
+    missing |= {key: sentence for one in servers for key, sentence in one.missing.items()}
     missing["cluster"] = f"the devices{'' if any(one.unknown for one in servers) else counted}"
     return Reading(
         framework=dialect.engine,
@@ -453,8 +447,9 @@ def _notes(
     unread = [_dashed(name) for one in servers for name in one.unread() if name.removeprefix("no-") not in quiet]
     known = {_dashed(name) for one in servers for name in (*one.read_names(), *dialect.flags)}
     yield from not_read(unread, known)
-    missing = {sentence for one in servers for sentence in dialect.unknown(one).values()}
-    yield from dict.fromkeys(s for one in servers for s in one.unknown.values() if s not in missing)
+    harmless = {*HARMLESS, *dialect.quiet}
+    said = dict.fromkeys(s for one in servers for name, s in one.unknown.items() if name not in harmless)
+    yield from (s for s in said if not any(s in one.missing.values() for one in servers))
 
 
 def _dashed(name: str) -> str:

@@ -177,7 +177,7 @@ def read(found: Source) -> Reading:
         stated = named_settings(found, named, "DeepSpeed's configuration")
         trained = script_of(found, options)
         devices = devices_of(launcher)
-        unknown = list(launcher.unknown.values())
+        unknown = [*launcher.unknown.values(), *options.unknown.values()]
         refuse([*launcher.problems, *options.problems])
     reading = reading_of(stated, trained, devices)
     return replace(reading, without_counterpart=[*reading.without_counterpart, *unknown])

@@ -5,7 +5,7 @@ Arguments are those of megatron/training/arguments.py of 2026-08.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from math import ceil
+from math import ceil, prod
 from typing import Any, Final, TypeAlias
 
 from sightline.errors import InputError
@@ -13,10 +13,11 @@ from sightline.launching.launch import Launch, Reading, refuse
 from sightline.launching.options import Options, not_read, without_none
 from sightline.launching.shell import command_line
 from sightline.launching.source import Source
-from sightline.launching.table import Option, fields_read, fields_written, written
+from sightline.launching.table import Option, fields_written, plan_read, written
 from sightline.launching.training.megatron_model import Arguments, model_arguments, model_of
 from sightline.launching.training.rules import GATHERED, refusals
 from sightline.launching.training.shared import (
+    TRIAL,
     devices_of,
     launcher_and_program,
     missing_of,
@@ -299,7 +300,8 @@ KEYS: Final[Sequence[Row]] = (
     _with_another("ckpt-format", lambda s: "fsdp_dtensor" if s.plan.zero_stage > 1 else None),
     Option(
         "--num-distributed-optimizer-instances",
-        write=lambda s: whole(s.plan.replica_groups) if s.plan.zero_stage > 0 and s.plan.replica_groups > 1 else None,
+        "data_parallel_shard",
+        lambda s: whole(s.plan.replica_groups) if s.plan.zero_stage > 0 and s.plan.replica_groups > 1 else None,
     ),
     _flag("grad-reduce-in-bf16", lambda s: _reduces(s, "bf16", low=True)),
     _flag("accumulate-allreduce-grads-in-fp32", lambda s: _reduces(s, "fp16", low=False)),
@@ -391,12 +393,10 @@ EXPERT_KEYS: Final[Sequence[Row]] = (
     _flag("overlap-moe-expert-parallel-comm", lambda s: s.plan.expert_overlap, "expert_overlap", on=True, off=None),
 )
 """Those of models with experts."""
-WRITTEN: Final = fields_written((*KEYS, *EXPERT_KEYS)) | {"data_parallel_shard", "schedule"}
+WRITTEN: Final = fields_written((*KEYS, *EXPERT_KEYS)) | {"schedule"}
 """Fields of a plan that have arguments."""
 
 
-STEPS: Final = 50
-"""Steps of a run whose tokens are not stated."""
 MEGATRON: Final = "Megatron-LM's pretrain_gpt.py"
 _WARM_UP: Final = 0.01
 """Share of the steps in which the learning rate rises."""
@@ -440,7 +440,7 @@ def _run(scenario: Scenario) -> Arguments:
     """How long, on which tokens, and how weights are updated."""
     work = scenario.workload
     tokens = None if work.total_tokens is None else float(work.total_tokens)
-    steps = STEPS if tokens is None else ceil(tokens / work.tokens_per_step)
+    steps = TRIAL if tokens is None else ceil(tokens / work.tokens_per_step)
     finetunes: Arguments = {"--finetune": True, "--load": "${CHECKPOINT:?}"} if work.task == "finetune" else {}
     return {
         **finetunes,
@@ -473,7 +473,7 @@ def _supplied(scenario: Scenario) -> list[str]:
         "model.rope_theta is not stated: Megatron-LM takes 10000 unless you add --rotary-base": (
             scenario.model.positions == "rotary" and scenario.model.rope_theta is None
         ),
-        f"workload.total_tokens is not stated: the command trains {STEPS} steps": work.total_tokens is None,
+        f"workload.total_tokens is not stated: the command trains {TRIAL} steps": work.total_tokens is None,
         "CHECKPOINT is the folder of the weights in Megatron-LM's format": work.task == "finetune",
     }
     told_too = [*_recomputed_whole(scenario), *on_every_node(scenario.cluster)]
@@ -516,25 +516,33 @@ def read(found: Source) -> Reading:
     """Return what a command says as a scenario."""
     launcher, options = launcher_and_program(found.words)
     vocabulary = _vocabulary(options)
+    options.number("max-position-embeddings")
+    known = {*options.unknown}
     model = model_of(options, vocabulary)
+    of_model = [said for name, said in options.unknown.items() if name not in known]
     keys = (*KEYS, *EXPERT_KEYS) if options.number("num-experts", least=0) else KEYS
-    plan = {"framework": "megatron", **fields_read(keys, options)}
+    groups = options.number("num-distributed-optimizer-instances", 1) or 1
+    plan = {"framework": "megatron", **plan_read(keys, options)}
     devices = devices_of(launcher)
-    scenario = {"model": model, "workload": _workload(options), "plan": plan}
-    degrees = [plan[f"{axis}_parallel"] for axis in ("tensor", "pipeline", "context")]
-    replicas = None if devices is None else devices // (degrees[0] * degrees[1] * degrees[2])
-    if replicas and (groups := options.number("num-distributed-optimizer-instances", 1) or 1) > 1:
-        plan["data_parallel_shard"] = replicas // groups
+    work = _workload(options, is_trial=TRIAL in found.text)
+    guessed = [said for said in of_model if said not in options.missing.values()]
+    scenario = {"model": None if guessed else model, "workload": work, "plan": plan}
+    degrees: list[Any] = [plan.get(f"{axis}_parallel") for axis in ("tensor", "pipeline", "context")]
+    if devices and groups > 1 and all(degrees):
+        plan["data_parallel_shard"] = devices // prod(degrees) // groups
     refuse([*launcher.problems, *options.problems])
     unread = [f"--{name}" for name in options.unread() if name not in (*_RUN, *launcher.read_names())]
+    missing = missing_of(scenario, devices, model=(*guessed, "the command does not state it")[0])
+    if scenario["model"] is not None and vocabulary is None:
+        missing["model.vocab_size"] = "tokens of the vocabulary, which the tokenizer's file says"
     return Reading(
         framework="megatron",
         scenario=without_none(scenario),
-        missing=_missing(scenario, devices, vocabulary),
+        missing={**missing, **options.missing},
         without_counterpart=[
             *not_read(unread, [f"--{name}" for name in options.read_names()], "Megatron-LM's"),
             *launcher.unknown.values(),
-            *options.unknown.values(),
+            *(said for said in options.unknown.values() if said not in {*options.missing.values(), *guessed[:1]}),
         ],
     )
 
@@ -553,19 +561,13 @@ _GPT2: Final = 50257
 """Tokens of GPT-2's vocabulary."""
 
 
-def _workload(options: Options) -> dict[str, Any]:
+def _workload(options: Options, *, is_trial: bool) -> dict[str, Any]:
     length, batch = options.number("seq-length"), options.number("global-batch-size")
     steps, samples = (options.number(f"train-{name}", least=0) for name in ("iters", "samples"))
     if steps and batch:
-        samples = steps * batch
+        samples = None if is_trial else steps * batch
     tokens = samples * length if samples and length else None
+    named = {"sequence_length": "seq-length", "global_batch": "global-batch-size"}
+    options.missing |= {f"workload.{key}": said for key, name in named.items() if (said := options.unknown.get(name))}
     task = "finetune" if options.has("finetune") else "pretrain"
     return without_none({"task": task, "sequence_length": length, "global_batch": batch, "total_tokens": tokens})
-
-
-def _missing(scenario: dict[str, Any], devices: int | None, vocabulary: int | None) -> dict[str, str]:
-    """Keys that the command leaves open, and what belongs there."""
-    missing = missing_of(scenario, devices, model="the command does not state it")
-    if scenario["model"] is not None and vocabulary is None:
-        missing["model.vocab_size"] = "tokens of the vocabulary, which the tokenizer's file says"
-    return missing

@@ -37,6 +37,8 @@ def missing_of(
     return missing
 
 
+TRIAL: Final = "${STEPS:-50}"
+"""Steps of a run whose length is not stated."""
 _EVERY_NODE: Final = {
     "--node-rank": "${NODE_RANK:-$SLURM_NODEID}",
     "--master-addr": "$MASTER_ADDR",

@@ -17,6 +17,7 @@ from sightline.launching.source import Source, named_settings
 from sightline.launching.table import Option, fields_read, fields_written, fixed, nested, written
 from sightline.launching.training.rules import layers_each, refusals
 from sightline.launching.training.shared import (
+    TRIAL,
     devices_of,
     missing_of,
     on_every_node,
@@ -51,8 +52,6 @@ def _lines(table: Mapping[str, Any], name: str) -> Iterator[str]:
 
 
 CONFIGURATION: Final = "train.toml"
-STEPS: Final = 50
-"""Steps of a run whose tokens are not stated."""
 DTYPES: Final = {"fp32": "float32"}
 """Parameters in mixed precision by compute dtype; others compute in bfloat16."""
 SCHEDULES: Final = {"gpipe": "GPipe", "1f1b": "1F1B", "interleaved": "Interleaved1F1B"}
@@ -127,9 +126,9 @@ class _Stated:
         return self.shard == self.degree("context_parallel") == 1 and self.groups > 1
 
 
-def _steps(scenario: Scenario) -> int:
+def _steps(scenario: Scenario) -> int | None:
     work = scenario.workload
-    return STEPS if work.total_tokens is None else ceil(float(work.total_tokens) / work.tokens_per_step)
+    return None if work.total_tokens is None else ceil(float(work.total_tokens) / work.tokens_per_step)
 
 
 def _flavor(scenario: Scenario) -> tuple[str, str]:
@@ -267,7 +266,7 @@ KEYS: Final[Sequence[Key]] = (
         lambda s: OPTIMIZERS[s.plan.optimizer],
         lambda s: "adamw" if s.get("optimizer.implementation", "fused") == "fused" else "adamw-unfused",
     ),
-    Option("lr_scheduler.warmup_steps", write=lambda s: max(1, _steps(s) // 100)),
+    Option("lr_scheduler.warmup_steps", write=lambda s: max(1, (_steps(s) or 0) // 100)),
     Option("training.local_batch_size", write=_local_batch, least=1),
     Option("training.batch_size", least=1),
     Option("training.global_batch_size", write=lambda s: s.workload.global_batch, least=-1),
@@ -373,9 +372,10 @@ def write(scenario: Scenario) -> Launch:
     module = module_text(asked.model)
     files = {CONFIGURATION: toml_text(nested(written(KEYS, asked)))}
     words = torchrun(asked.cluster, "-m", "torchtitan.train")
+    trial = {"--training.steps": TRIAL} if asked.workload.total_tokens is None else {}
     return Launch(
         framework="torchtitan",
-        command=command_line(words, {"--job.config_file": CONFIGURATION}),
+        command=command_line(words, {"--job.config_file": CONFIGURATION, **trial}),
         files=files if module is None else {**files, f"{MODULE}.py": module},
         without_counterpart=[*unwritten(asked.plan, fields_written(KEYS), "torchtitan"), *_supplied(asked)],
     )
@@ -388,7 +388,7 @@ def _supplied(scenario: Scenario) -> list[str]:
         "these are the keys of torchtitan 0.2; later versions are configured in Python": True,
         "model.hf_assets_path is the folder of the tokenizer, training.dataset the data: set both to yours": True,
         "optimizer.lr is an example": True,
-        f"workload.total_tokens is not stated: the command trains {STEPS} steps": work.total_tokens is None,
+        f"workload.total_tokens is not stated: the command trains {TRIAL} steps": work.total_tokens is None,
         "workload.task is finetune: name the weights by checkpoint.initial_load_path": work.task == "finetune",
     }
     return [*(sentence for sentence, is_so in told.items() if is_so), *on_every_node(scenario.cluster)]

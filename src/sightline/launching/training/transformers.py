@@ -122,13 +122,15 @@ def _is_script(found: Source) -> bool:
 def read(found: Source) -> Reading:
     """Return what arguments say as a scenario."""
     stated, trained, devices = dict(found.mapping), Script(), None
-    unknown: list[str] = []
+    unknown, opened = list[str](), dict[str, str]()
     if found.kind == "command":
         launcher, options = launcher_and_program(found.words)
         devices = devices_of(launcher)
         launcher.refuse()
         unknown = list(launcher.unknown.values())
         stated = {name.replace("-", "_"): _plain(options.words(name)) for name in options.names()}
+        opened = {name.replace("-", "_"): said for name, said in options.unknown.items()}
+        stated = {name: value for name, value in stated.items() if name not in opened}
         trained = script_of(found, options)
         if _is_script(found):
             stated = dict(named_settings(found, ARGUMENTS, "the Trainer's configuration"))
@@ -138,18 +140,21 @@ def read(found: Source) -> Reading:
     for length in (stated[key] for key in _LENGTHS if stated.get(key)):
         workload.setdefault("sequence_length", length)
     known = _NEUTRAL | _KNOWN
-    if devices and "global_batch" not in workload:
+    missing = {key: said for name, said in opened.items() for key in _SAYS.get(name, ())}
+    if devices and not {"global_batch", *missing} & {*workload, "workload.global_batch"}:
         workload["global_batch"] = batch * steps * devices
     plan = {"framework": "transformers", **trained.plan, **_plan(stated, trained.settings)}
+    plan = {key: value for key, value in plan.items() if f"plan.{key}" not in missing}
     scenario = without_none({"model": trained.model, "workload": workload, "plan": plan})
     each = f"samples per optimizer step: {batch * steps} on each device"
     return Reading(
         framework="transformers",
         scenario=scenario,
-        missing=missing_of(scenario, devices, batch=each),
+        missing={**missing_of(scenario, devices, batch=each), **missing},
         without_counterpart=[
             *not_read([key for key in stated if key not in known], known, "the Trainer's"),
             *unknown,
+            *(said for name, said in opened.items() if name not in {*_SAYS, *_NEUTRAL}),
         ],
     )
 
@@ -157,10 +162,19 @@ def read(found: Source) -> Reading:
 _BATCH_SIZES: Final = ("per_device_train_batch_size", "gradient_accumulation_steps")
 _LENGTHS: Final = ("max_length", "max_seq_length", "block_size")
 """What trl's and transformers' own scripts call the tokens of a sample."""
+_SAYS: Final[Mapping[str, tuple[str, ...]]] = {
+    "per_device_train_batch_size": ("plan.micro_batch", "workload.global_batch"),
+    "gradient_accumulation_steps": ("workload.global_batch",),
+    "optim": ("plan.optimizer",),
+    "torch_compile": ("plan.compile",),
+    **dict.fromkeys(_LENGTHS, ("workload.sequence_length",)),
+    **dict.fromkeys(("bf16", "fp16", "tf32"), ("plan.dtype",)),
+    **dict.fromkeys(("gradient_checkpointing", "activation_checkpointing"), ("plan.recompute",)),
+}
+"""Keys of a scenario by the arguments that say them."""
 _KNOWN: Final = frozenset(
     (
-        *(*_BATCH_SIZES, *_LENGTHS, "optim", "bf16", "fp16", "tf32"),
-        *("gradient_checkpointing", "activation_checkpointing", "torch_compile", "nproc_per_node", "nnodes"),
+        *(*_SAYS, "nproc_per_node", "nnodes"),
         *("node_rank", "master_addr", "master_port", "standalone", "model_name_or_path"),
     )
 )
