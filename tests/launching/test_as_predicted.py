@@ -151,6 +151,12 @@ def test_torchtitan_keeps_no_whole_states_on_ranks_of_context_parallelism(tmp_pa
     assert differing_figures(sharded, as_launched(sharded, write(sharded), tmp_path)) == {}
 
 
+def test_torchtitan_overlaps_no_exchanges_of_experts():
+    plan = {"framework": "torchtitan", "expert_parallel": 8, "expert_overlap": True}
+    with pytest.raises(InputError, match=r"plan\.expert_overlap is true"):
+        write(asked(plan, "qwen3-30b-a3b"))
+
+
 def generation(framework, prompt, output, **plan):
     """Return a scenario of prompts that are not cut."""
     work = {"task": "generate", "batch": 48, "prompt_tokens": prompt, "output_tokens": output}

@@ -334,16 +334,12 @@ def torchtitan_sharding(
         )
 
 
-def torchtitan_gradients(framework: Framework, gradient_reduce_dtype: str) -> Checks:
-    """Torchtitan sums gradients in fp32."""
+def torchtitan_formats(framework: Framework, dtype: str, gradient_reduce_dtype: str) -> Checks:
+    """Torchtitan sums gradients in fp32, and has no option for tf32."""
     yield Check(
         framework.name != TORCHTITAN or gradient_reduce_dtype == "fp32",
         "plan.gradient_reduce_dtype is {gradient_reduce_dtype}: torchtitan 0.2 reduces in fp32",
     )
-
-
-def torchtitan_formats(framework: Framework, dtype: str) -> Checks:
-    """Torchtitan has no option for tf32."""
     yield Check(
         framework.name != TORCHTITAN or dtype != "tf32",
         "plan.dtype is tf32: torchtitan has no option for it; allowed: fp32 or bf16",
@@ -361,8 +357,14 @@ def torchtitan_experts(
     )
 
 
-def torchtitan_overlap(framework: Framework, tensor_overlap: str, tensor_parallel: Count, compile: bool) -> Checks:
-    """Torchtitan compiles what overlaps collectives of tensor parallelism."""
+def torchtitan_overlap(
+    framework: Framework, tensor_overlap: str, tensor_parallel: Count, compile: bool, expert_overlap: bool
+) -> Checks:
+    """Torchtitan compiles what overlaps collectives of tensor parallelism, and overlaps none of experts."""
+    yield Check(
+        framework.name != TORCHTITAN or not expert_overlap,
+        "plan.expert_overlap is true: torchtitan has no argument for it; allowed: false",
+    )
     yield Check(
         (tensor_parallel == 1) | (framework.name != TORCHTITAN) | (tensor_overlap != "all") | compile,
         "plan.tensor_overlap is all with plan.compile false: torchtitan compiles its asynchronous one",
