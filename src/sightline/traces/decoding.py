@@ -269,8 +269,8 @@ def _real(value: Any) -> float | None:
 
 
 def _whole(value: Any, otherwise: int = NONE) -> int:
-    if type(value) is int:
-        return value if abs(value) < _LARGEST_NUMBER else otherwise
+    if value is None:
+        return otherwise
     try:
         number = int(value)
     except (TypeError, ValueError, OverflowError):
