@@ -54,6 +54,21 @@ def prefixed(words: str) -> Iterator[None]:
         raise InputError([f"{words}{problem}" for problem in error.problems]) from None
 
 
+@contextmanager
+def noted(problems: list[str], words: str = "") -> Iterator[None]:
+    """Add each mistake of the request that is found inside to ``problems``, with words before it, and go on behind."""
+    try:
+        yield
+    except InputError as error:
+        problems += [f"{words}{problem}" for problem in error.problems]
+
+
+def refuse(problems: Sequence[str]) -> None:
+    """Raise `InputError` with all problems, each once, if there are any."""
+    if problems:
+        raise InputError(list(dict.fromkeys(problems)))
+
+
 LONGEST = 4000
 """Characters of a sentence."""
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.anchors.files import ENDINGS, anchor_names, read_anchor, save_anchor
-from sightline.errors import InputError, missing_file, nearest, prefixed
+from sightline.errors import InputError, missing_file, nearest, noted, prefixed, refuse
 from sightline.folders import located
 from sightline.loading import load, to_mapping
 from sightline.loading.sources import read_source
@@ -245,12 +245,9 @@ def anchors_of(given: "Iterable[Given] | Given", store: str | None = None) -> li
     problems: list[str] = []
     several: Iterable[Any] = [given] if isinstance(given, (*_ONE, Anchor)) else cast("Iterable[Any]", given)
     for each in several:
-        try:
+        with noted(problems):
             anchors.append(_anchor(each, store))
-        except InputError as error:
-            problems += error.problems
-    if problems:
-        raise InputError(problems)
+    refuse(problems)
     return _told_apart(anchors)
 
 

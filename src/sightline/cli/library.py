@@ -8,7 +8,7 @@ import typer
 from sightline.cli import completion, output, reports
 from sightline.cli.options import AsJson, Html, RunStore, argument, described
 from sightline.cli.output import try_next
-from sightline.errors import InputError
+from sightline.errors import InputError, noted, refuse
 
 if TYPE_CHECKING:
     from sightline.answers.outline import Outline
@@ -306,12 +306,8 @@ def _named(store: "Store", names: list[str]) -> "list[Run]":
     found: dict[str, Run] = {}
     problems: list[str] = []
     for name in names:
-        try:
+        with noted(problems):
             run = store.find(name)
-        except InputError as error:
-            problems += error.problems
-        else:
             found[run.id] = run
-    if problems:
-        raise InputError(problems)
+    refuse(problems)
     return list(found.values())

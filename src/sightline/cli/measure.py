@@ -13,7 +13,7 @@ from sightline.cli import output, reports
 from sightline.cli.options import RunStore, Settings, Sweeps, argument, only, option
 from sightline.cli.progress_bar import progress_bar
 from sightline.cli.reports import ProfilesReport, Report, ReportOptions
-from sightline.errors import InputError, WorkError, nearest
+from sightline.errors import InputError, WorkError, nearest, refuse
 
 if TYPE_CHECKING:
     from sightline.measurement.processes.cases import Measured, OnStep, Serving, Step
@@ -202,8 +202,7 @@ def settings_of(options: MeasureOptions) -> "SuiteSettings":
         if level not in LEVELS
     ]
     problems += _of_serving(options)
-    if problems:
-        raise InputError(problems)
+    refuse(problems)
     stated = {
         "steps": options.steps,
         "warm_up": options.warmup,

@@ -292,10 +292,8 @@ def predicted(
 
     A load has ``intervals`` only where they are asked for, which takes two further runs.
     """
-    try:
+    with prefixed(f"the scenario of {whose}: "):
         loaded = load(dict(scenario))
-    except InputError as error:
-        raise InputError([f"the scenario of {whose}: {problem}" for problem in error.problems]) from None
     one = chosen(loaded if isinstance(loaded, list) else [loaded], None, whose)
     return side_of_profile(_answer(one, known, intervals=intervals), name)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from sightline.errors import InputError
+from sightline.errors import InputError, prefixed
 from sightline.explanation.compared import Side
 from sightline.explanation.reading import chosen, file_of, is_answer, run_named, side_of_run
 from sightline.folders import located
@@ -211,10 +211,8 @@ def _measured(side: Side, rows: Sequence[Row], given: Any) -> Subject:
 
 def _scenario_of(side: Side) -> Question:
     stated = {key: value for key, value in side.scenario.items() if key != "measured"}
-    try:
+    with prefixed(f"the scenario of '{side.name}': "):
         return read_all([stated]).scenarios[0]
-    except InputError as error:
-        raise InputError([f"the scenario of '{side.name}': {problem}" for problem in error.problems]) from None
 
 
 def _rows(records: Sequence[Mapping[str, Any]]) -> list[Row]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Union, get_ar
 
 from sightline import catalog
 from sightline.catalog.index import minor_release, release_line
-from sightline.errors import InputError, nearest
+from sightline.errors import InputError, nearest, refuse
 from sightline.frameworks.framework import Framework
 from sightline.quantities import BYTES, parse_quantity, show
 
@@ -326,8 +326,7 @@ def _described(of: type[Any], key: str, merged: Mapping[str, Any], **known: str 
     values = _fields(
         of, {name: value for name, value in merged.items() if name not in _NO_BEHAVIOR}, key, problems, known
     )
-    if problems:
-        raise InputError(problems)
+    refuse(problems)
     return of(**values)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sightline.content import fix_mappings
-from sightline.errors import InputError
+from sightline.errors import InputError, noted
 from sightline.loading import load
 from sightline.loading.checks import with_value
 from sightline.loading.clusters import read_cluster
@@ -53,12 +53,6 @@ class Reading:
 
     def __post_init__(self) -> None:
         fix_mappings(self)
-
-
-def refuse(problems: Sequence[str]) -> None:
-    """Raise `InputError` with all problems, if there are any."""
-    if problems:
-        raise InputError(list(dict.fromkeys(problems)))
 
 
 SCRIPT = "launch.sh"
@@ -191,11 +185,10 @@ def _unknown_model(model: Any, missing: Mapping[str, str]) -> list[str]:
     """What is wrong with a model that is named; what is missing of one that is written out is said already."""
     if model is None or any(key.partition(".")[0] == "model" for key in missing):
         return []
-    try:
+    problems: list[str] = []
+    with noted(problems):
         resolve_model(model, Path())
-    except InputError as error:
-        return list(error.problems)
-    return []
+    return problems
 
 
 def _is_given(key: str, settings: Mapping[str, Any]) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Final
 
-from sightline.errors import InputError, nearest
+from sightline.errors import nearest, noted, refuse
 from sightline.loading.sources import read_json
 from sightline.quantities import show
 
@@ -191,10 +191,8 @@ class Options:
         text = self._stated(name)
         found: Any = {}
         if text:
-            try:
+            with noted(self.problems, f"--{name} is "):
                 found = read_json(text)
-            except InputError as error:
-                self.problems += [f"--{name} is {problem}" for problem in error.problems]
         if not isinstance(found, Mapping):
             self.problems.append(f"--{name} is {show(text)}; allowed: a JSON object")
             return {}
@@ -215,8 +213,7 @@ class Options:
 
     def refuse(self) -> None:
         """Raise `InputError` with every mistake found."""
-        if self.problems:
-            raise InputError(list(dict.fromkeys(self.problems)))
+        refuse(self.problems)
 
     def _all(self, name: str) -> Sequence[Sequence[str]]:
         return self._values[name] if self.has(name) else ()
@@ -299,8 +296,7 @@ def refuse_values(
     flat = [key for key in sections if not isinstance(stated.get(key) or {}, Mapping)]
     problems = [f"{key} is {show(stated[key])}; allowed: a mapping of its settings" for key in flat]
     problems += [*_no_numbers(stated, numbers, left_open), *_no_choices(stated, choices or {}, left_open)]
-    if problems:
-        raise InputError(problems)
+    refuse(problems)
 
 
 def _no_numbers(stated: Mapping[str, Any], numbers: Mapping[str, int], left_open: Collection[str]) -> Iterator[str]:

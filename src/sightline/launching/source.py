@@ -10,7 +10,7 @@ from typing import Any
 
 from sightline.catalog.yaml12 import parse, plain_reason
 from sightline.content import fix_mappings
-from sightline.errors import InputError
+from sightline.errors import InputError, prefixed
 from sightline.launching.launch import SCRIPT
 from sightline.launching.shell import launch_words, looks_like_a_command
 from sightline.loading.sources import is_folder, read_json, read_text, refuse_deep
@@ -72,12 +72,10 @@ def _parsed(text: str, place: str, suffix: str, folder: Path = Path()) -> Source
     if not text.strip():
         raise InputError(f"{place} is empty")
     kind = _kind(text, suffix)
-    try:
+    with prefixed(f"{place}: "):
         if kind == "command":
             return Source(place=place, text=text, words=launch_words(text), folder=folder)
         value = _toml(text) if kind == "toml" else read_json(text) if kind == "json" else parse(text)
-    except InputError as error:
-        raise InputError([f"{place}: {problem}" for problem in error.problems]) from None
     if not isinstance(value, Mapping):
         raise InputError(f"{place} holds {json.dumps(value)[:40]}; a mapping of settings is needed")
     return Source(place=place, text=text, mapping=value, kind=kind, folder=folder)

@@ -11,7 +11,7 @@ from math import prod
 from typing import Any, ParamSpec, TypeVar
 
 from sightline.content import record
-from sightline.errors import InputError, nearest
+from sightline.errors import InputError, nearest, noted, refuse
 from sightline.quantities import LARGEST, show
 from sightline.validators import Keys, Kind, Needed, description_of, keys_of, length_of
 
@@ -165,17 +165,14 @@ def split_restrictions(mapping: Mapping[str, Any]) -> tuple[dict[str, Any], dict
             if not isinstance(value, Mapping):
                 kept[key] = value
             elif value and value.keys() <= ANY | RANGE:
-                try:
+                with noted(problems):
                     restricted[".".join(map(str, path))] = _values(value, dotted(*path))
-                except InputError as error:
-                    problems.extend(error.problems)
             else:
                 kept[key] = walk(value, path)
         return kept
 
     fixed = walk(mapping, ())
-    if problems:
-        raise InputError(problems)
+    refuse(problems)
     return fixed, restricted
 
 

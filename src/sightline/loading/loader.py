@@ -9,7 +9,7 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
-from sightline.errors import InputError, SightlineError
+from sightline.errors import InputError, SightlineError, prefixed
 from sightline.loading.checks import Complaints, check_sweep, dotted, key_value, meant, swept, with_value
 from sightline.loading.foreign import read_known
 from sightline.loading.parts import MEASURED, SCENARIO
@@ -480,7 +480,5 @@ def _listed(key: str, text: str) -> list[Any]:
 
 
 def _argument(key: str, text: str) -> Any:
-    try:
+    with prefixed(f"{key}={text}: "):
         return value_of(key, text)
-    except InputError as error:
-        raise InputError([f"{key}={text}: {problem}" for problem in error.problems]) from None

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sightline import catalog
-from sightline.errors import InputError
+from sightline.errors import InputError, refuse
 from sightline.loading.checks import with_value
 from sightline.loading.foreign import read_known
 from sightline.loading.loader import read_overrides
@@ -111,8 +111,7 @@ def _settings(options: Mapping[str, str], tasks: Sequence[str]) -> Iterator[tupl
             # A path on the command line is not relative to the scenario's file.
             is_path = name == "model" and os.path.exists(text)  # noqa: PTH110 - of a text too long it says no
             yield key, str(Path(text).absolute()) if is_path else text
-    if problems:
-        raise InputError(problems)
+    refuse(problems)
 
 
 def _limits(text: str, problems: list[str]) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.errors import InputError
+from sightline.errors import InputError, refuse
 from sightline.loading import generation_from_mapping
 from sightline.loading.clusters.this_machine import processor
 from sightline.measurement.hardware import EnergyWatch, MemoryWatch, state_bytes
@@ -424,8 +424,7 @@ def _checked(scenarios: Sequence[GenerationScenario], settings: cases.Settings) 
             continue
         if not settings.force and (too_large := cases.why_too_large(predict_generation(scenario))):
             problems.append(too_large)
-    if problems:
-        raise InputError(list(dict.fromkeys(problems)))
+    refuse(problems)
     return ways
 
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from sightline import catalog
 from sightline.content import fields_of
-from sightline.errors import InputError, nearest
+from sightline.errors import InputError, nearest, noted, refuse
 from sightline.loading.clusters.cluster import read_cluster, read_device
 from sightline.loading.clusters.this_machine import THIS_MACHINE
 from sightline.planning.plan_answer import NearestPlan
@@ -132,12 +132,9 @@ def read_prices(texts: Iterable[str], own: Iterable[str] = ()) -> dict[str, floa
                 f"price has unknown device '{name.strip()}'{near}; list all with `sightline catalog devices`"
             )
         else:
-            try:
+            with noted(problems, f"price of {device} "):
                 found[device] = parse_quantity(price.strip(), USD_PER_HOUR, zero=True)
-            except InputError as error:
-                problems += [f"price of {device} {problem}" for problem in error.problems]
-    if problems:
-        raise InputError(problems)
+    refuse(problems)
     return found
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from sightline.errors import InputError
+from sightline.errors import InputError, refuse
 from sightline.loading.checks import meant
 from sightline.profile import Profile
 from sightline.profile.metrics import metric_of
@@ -76,8 +76,7 @@ def check_known(work: Generate, **named: Iterable[str]) -> None:
         for name in names
         if work.output_tokens == 1 and figure_key(name) in OF_FURTHER_TOKENS
     ]
-    if problems:
-        raise InputError(problems)
+    refuse(problems)
 
 
 def more_is_better(key: str) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from math import inf
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from sightline.errors import InputError
+from sightline.errors import InputError, noted, prefixed, refuse
 from sightline.quantities import BYTES, SECONDS, USD, Dimension, parse_quantity, show
 from sightline.scenario.serving import MOST_PLAIN_S
 
@@ -60,13 +60,10 @@ def read_limits(**stated: object) -> dict[str, float]:
     found: dict[str, float] = {}
     problems: list[str] = []
     for name, value in stated.items():
-        try:
+        with noted(problems):
             if value is not None:
                 found[name] = read_limit(name, value, LIMITS[name])
-        except InputError as error:
-            problems += error.problems
-    if problems:
-        raise InputError(problems)
+    refuse(problems)
     return found
 
 
@@ -81,10 +78,8 @@ def read_amount(name: str, value: object, dimension: Dimension, *, zero: bool = 
     Raises:
         InputError: it is no such quantity.
     """
-    try:
+    with prefixed(f"{name} "):
         return parse_quantity(value, dimension, zero=zero)
-    except InputError as error:
-        raise InputError([f"{name} {problem}" for problem in error.problems]) from error
 
 
 def read_limit(name: str, value: object, limit: Limit) -> float:

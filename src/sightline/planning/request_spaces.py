@@ -8,7 +8,7 @@ from os import PathLike
 from typing import Any
 
 from sightline.content import content, fields_of
-from sightline.errors import InputError
+from sightline.errors import InputError, noted, refuse
 from sightline.launching.registry import ENGINE_WRITERS, WRITERS
 from sightline.loading.checks import split_restrictions
 from sightline.loading.clusters.cluster import read_cluster
@@ -218,18 +218,13 @@ def check_request(mapping: Mapping[str, Any], options: Mapping[str, Any], *, mos
         raise InputError(f"restricted fields give {count:,} searches; allowed: up to {most}")
     problems: list[str] = []
     objective = options.get("objective")
-    try:
+    with noted(problems):
         source = read_source(mapping)
         spaces, _ = priced(spaces_of(source, None, counted(devices, source, ())), options.get("prices") or ())
         _check_objectives(type(spaces[0].scenario), objective, options.get("pareto"))
-    except InputError as error:
-        problems += error.problems
-    try:
+    with noted(problems):
         read_limits(**{name: options.get(name) for name in LIMITS})
-    except InputError as error:
-        problems += error.problems
-    if problems:
-        raise InputError(problems)
+    refuse(problems)
 
 
 def _check_objectives(kind: type, objective: Any, pareto: Any) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from sightline import quantities
-from sightline.errors import InputError, nearest
+from sightline.errors import InputError, nearest, prefixed, refuse
 from sightline.loading.lengths import number_or_text
 from sightline.planning.plan_limits import BY_KEY, read_limit
 from sightline.profile import BOUNDS, LEVELS, MEMORY_PARTS, SERVING, TASKS, Task, task_of
@@ -208,8 +208,7 @@ def read(texts: Iterable[str], scenario: Any) -> list[Requirement]:
             problems += [
                 f"--require {quantities.show(text)}: {one}" for one in (said if len(parts) > 1 else error.problems)
             ]
-    if problems:
-        raise InputError(problems)
+    refuse(problems)
     return found
 
 
@@ -252,12 +251,10 @@ def _bound(name: str, sign: str, written: str, figure: Figure) -> float | str:
     limit = BY_KEY.get(figure.key) or BY_KEY.get(figure.key.partition(".")[0])
     if limit is not None:
         return read_limit(f"the bound of {name}", written, limit[1])
-    try:
+    with prefixed(f"the bound of {name} "):
         if figure.unit == "share":
             return share(number_or_text(written))
         return quantities.parse_quantity(written, DIMENSIONS[figure.unit], zero=True)
-    except InputError as error:
-        raise InputError([f"the bound of {name} {problem}" for problem in error.problems]) from error
 
 
 def _example(figure: Figure) -> str:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sightline.errors import InputError
+from sightline.errors import InputError, refuse
 from sightline.frameworks.engine import Limits, serving_limits
 from sightline.prediction.generation.heterogeneous import assignments, on_group
 from sightline.prediction.generation.memory import generation_memory
@@ -51,8 +51,7 @@ def check_plan(scenario: ServingScenario) -> None:
     """
     plan = scenario.plan
     problems = (*_not_simulated(plan), *_not_scaled(scenario), *_not_of_the_policy(plan), *_tiers_without_use(plan))
-    if problems:
-        raise InputError(problems)
+    refuse(problems)
 
 
 def _not_simulated(plan: GenerationPlan) -> Iterator[str]:

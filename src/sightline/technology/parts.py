@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sightline import catalog, quantities
 from sightline.content import fix_mappings
-from sightline.errors import InputError, nearest
+from sightline.errors import InputError, nearest, refuse
 from sightline.validators import Key, Kind, declared, description_of, keys_of, quantity, text, whole
 
 ABOUT = frozenset(("source", "date", "evidence", "sources", "evidences", "note"))
@@ -47,8 +47,7 @@ def read_entry(kind: str, name: str, keys: Mapping[str, Kind], optional: Collect
             values[key] = read(stated[key])
         except InputError as error:
             problems.append(f"{place}.{key} {error}")
-    if problems:
-        raise InputError(problems)
+    refuse(problems)
     return values
 
 

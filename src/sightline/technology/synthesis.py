@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from sightline import quantities
-from sightline.errors import InputError
+from sightline.errors import refuse
 from sightline.scenario import Device
 from sightline.technology import law
 from sightline.technology.budget import Budget, interface_watts
@@ -54,9 +54,7 @@ def synthesized(budget: Budget) -> Device:
 
 def made_of(budget: Budget) -> Made:
     """Return the device that a budget makes, with its clock, voltage and power by part; raise as `synthesized` does."""
-    problems = problems_of(budget)
-    if problems:
-        raise InputError(problems)
+    refuse(problems_of(budget))
     return made_anyway(budget)
 
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from sightline.commands import COMMANDS
-from sightline.errors import InputError, SightlineError
+from sightline.errors import SightlineError, refuse
 from sightline.on_demand import named
 from sightline.quantities import show
 from sightline.web.jobs import Job, Jobs
@@ -232,8 +232,7 @@ def _parts(body: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any
     for name, value in {"scenario": scenario, "options": options}.items():
         if not isinstance(value, Mapping):
             wrong.append(f"{name} is of type {type(value).__name__}; allowed: a mapping")
-    if wrong:
-        raise InputError(wrong)
+    refuse(wrong)
     return scenario, options
 
 

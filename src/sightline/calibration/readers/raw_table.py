@@ -10,7 +10,7 @@ import polars as pl
 import polars.selectors as cs
 import yaml
 
-from sightline.errors import InputError, nearest
+from sightline.errors import InputError, nearest, prefixed
 from sightline.parquet import first_line, polars_faults, refuse_deep_file
 from sightline.quantities import show
 from sightline.scenario import Model
@@ -216,10 +216,8 @@ def _from_json(path: Path) -> pl.DataFrame:
     """A list of results as a table: nested keys are joined by dots."""
     from sightline.loading.sources import read_json
 
-    try:
+    with prefixed(f"cannot read '{path}': "):
         document = read_json(path.read_text(encoding="utf-8"), infinities=True)
-    except InputError as error:
-        raise InputError([f"cannot read '{path}': {problem}" for problem in error.problems]) from None
     results = document if isinstance(document, list) else [document]
     if not all(isinstance(result, dict) for result in results):
         raise InputError(f"'{path}' is not a list of results")

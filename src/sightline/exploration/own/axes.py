@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.errors import InputError
+from sightline.errors import InputError, noted, refuse
 from sightline.loading.checks import Complaints, with_value
 from sightline.loading.clusters.hardware import DEVICE, HOST, INTERCONNECT, NETWORK, Part
 from sightline.loading.loader import Asked, is_impossible
@@ -386,16 +386,14 @@ def _has_multiples(key: str) -> bool:
 
 
 def _read_values(place: str, stated: Sequence[Any], number: NumberKey) -> list[Any]:
-    complaints = Complaints()
-    found = []
+    found: list[Any] = []
+    problems: list[str] = []
     for one in stated:
-        try:
+        with noted(problems, f"{place} "):
             value = number.read(one)
             number_or_name = one if isinstance(value, Mapping) else value
             found.append(float(value) if isinstance(value, int | float) and not number.whole else number_or_name)
-        except InputError as error:
-            complaints.add(*(f"{place} {problem}" for problem in error.problems))
-    complaints.raise_any()
+    refuse(problems)
     return found
 
 

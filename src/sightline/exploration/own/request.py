@@ -9,7 +9,7 @@ from typing import Any, Final, cast, get_args
 import numpy as np
 
 from sightline import profile
-from sightline.errors import InputError, nearest
+from sightline.errors import InputError, nearest, prefixed
 from sightline.exploration.base import StudyRequest, Views
 from sightline.exploration.footprint import Electricity, read_electricity
 from sightline.exploration.own.axes import (
@@ -69,10 +69,8 @@ def _rate(place: str, value: object, number: NumberKey) -> float:
     if not per:
         raise InputError(f"{place} is {show(value)}; allowed: {_FORM}")
     one = unit if unit[:1].isdigit() else f"1 {unit}"
-    try:
+    with prefixed(f"{place} "):
         return parse_quantity(money, USD_PER_HOUR) / float(number.read(one))
-    except InputError as error:
-        raise InputError([f"{place} {problem}" for problem in error.problems]) from None
 
 
 def with_prices(scenario: Asked, base: Asked, prices: Sequence[Price]) -> Asked:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from sightline.catalog.yaml12 import parse
-from sightline.errors import InputError
+from sightline.errors import InputError, prefixed, refuse
 from sightline.launching.engines.requests import (
     DTYPES,
     READ_DTYPES,
@@ -23,7 +23,7 @@ from sightline.launching.engines.requests import (
 from sightline.launching.engines.rules import CACHES, refusals, without_option
 from sightline.launching.engines.servers import LOCAL, Arguments, Command, Server, launch
 from sightline.launching.hugging_face import model_of
-from sightline.launching.launch import Launch, Reading, refuse
+from sightline.launching.launch import Launch, Reading
 from sightline.launching.options import Options, not_read
 from sightline.launching.shell import commands_of
 from sightline.launching.source import Source
@@ -327,10 +327,8 @@ def _add_files(options: Options, found: Source, files: Mapping[str, str], dialec
 
 
 def _settings(text: str, name: str) -> Mapping[str, object]:
-    try:
+    with prefixed(f"{name}: "):
         found = parse(text)
-    except InputError as error:
-        raise InputError([f"{name}: {problem}" for problem in error.problems]) from None
     if not isinstance(found, Mapping):
         raise InputError(f"{name} holds no mapping of settings")
     return found

@@ -9,7 +9,8 @@ from typing import Any, Final
 
 import yaml
 
-from sightline.launching.launch import Launch, Reading, refuse
+from sightline.errors import refuse
+from sightline.launching.launch import Launch, Reading
 from sightline.launching.options import AUTO, Options, not_read, refuse_values, without_none
 from sightline.launching.shell import command_line
 from sightline.launching.source import Source, named_settings

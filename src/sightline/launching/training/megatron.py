@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from math import ceil, prod
 from typing import Any, Final, TypeAlias
 
-from sightline.errors import InputError
-from sightline.launching.launch import Launch, Reading, refuse
+from sightline.errors import InputError, refuse
+from sightline.launching.launch import Launch, Reading
 from sightline.launching.options import Options, not_read, without_none
 from sightline.launching.shell import command_line
 from sightline.launching.source import Source

@@ -5,8 +5,8 @@ from dataclasses import MISSING, fields, replace
 from pathlib import PurePath
 from typing import Any, Final
 
+from sightline.errors import refuse
 from sightline.frameworks.choices import CHOICES, choices_of
-from sightline.launching.launch import refuse
 from sightline.launching.options import Options
 from sightline.quantities import show
 from sightline.scenario import Cluster, Plan, Scenario

@@ -10,7 +10,8 @@ from math import ceil, prod
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from sightline.launching.launch import Launch, Reading, refuse
+from sightline.errors import refuse
+from sightline.launching.launch import Launch, Reading
 from sightline.launching.options import Options, not_read, refuse_values, without_none
 from sightline.launching.shell import command_line
 from sightline.launching.source import Source, named_settings

@@ -6,7 +6,8 @@ Keys are those of transformers 5 (transformers/training_args.py); release 4 has 
 from collections.abc import Mapping
 from typing import Any, Final
 
-from sightline.launching.launch import Launch, Reading, refuse
+from sightline.errors import refuse
+from sightline.launching.launch import Launch, Reading
 from sightline.launching.options import Options, not_read, refuse_values, without_none
 from sightline.launching.shell import command_line
 from sightline.launching.source import Source, named_settings

@@ -8,7 +8,7 @@ from typing import Any
 
 from sightline import catalog
 from sightline.content import content, remembered
-from sightline.errors import InputError, nearest
+from sightline.errors import nearest, noted, refuse
 from sightline.loading.checks import Complaints, check
 from sightline.loading.clusters.hardware import (
     DEVICE,
@@ -42,12 +42,9 @@ def mixed_cluster(mapping: Mapping[str, Any], read_equal: Callable[[Mapping[str,
     problems = list(_problems_of_whole(mapping, items))
     common = {key: mapping[key] for key in _OF_EACH if key in mapping}
     for place, item in enumerate(items if not problems else ()):
-        try:
+        with noted(problems, f"cluster.devices[{place}]: "):
             groups.append(read_equal({**common, **_stated(item)}))
-        except InputError as error:
-            problems += [f"cluster.devices[{place}]: {problem}" for problem in error.problems]
-    if problems:
-        raise InputError(problems)
+    refuse(problems)
     name, between = mapping.get("name"), None
     if "network" in mapping:
         between = read_equal({**common, **_stated(items[0]), "network": mapping["network"]}).network

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from sightline import catalog
 from sightline.content import record, remembered
-from sightline.errors import InputError, nearest
+from sightline.errors import InputError, nearest, prefixed
 from sightline.loading.checks import Complaints, require
 from sightline.loading.models.family import Family, families, family_of, spellings
 from sightline.loading.models.figures import derived_family, figures_of, flat, settled, unread_keys
@@ -412,10 +412,8 @@ def _stored_formats(folder: Path) -> Mapping[str, Any]:
 
 def _config(path: Path) -> Mapping[str, Any]:
     text = read_text(path)
-    try:
+    with prefixed(f"{path}: "):
         config = read_json(text, infinities=True)
-    except InputError as error:
-        raise InputError([f"{path}: {problem}" for problem in error.problems]) from None
     if not isinstance(config, Mapping):
         raise InputError(f"{path} is not a model config: it holds {show(config)}, not a mapping")
     return config

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from sightline.errors import InputError, nearest
+from sightline.errors import InputError, nearest, refuse
 from sightline.measurement.machine import Machine, import_torch
 from sightline.quantities import BYTES, format_quantity
 from sightline.scenario import AttentionOperation, ElementwiseOperation, HostCopyOperation, MatmulOperation
@@ -350,8 +350,7 @@ def _refuse(x: AttentionOperation) -> None:
         wrong.append("workload.latent: measuring latent attention is not supported")
     if x.kv_dtype not in (None, x.dtype):
         wrong.append(f"workload.kv_dtype is '{x.kv_dtype}'; allowed when measuring: {x.dtype}")
-    if wrong:
-        raise InputError(wrong)
+    refuse(wrong)
 
 
 def _mask(q_len: int, k_len: int, *, causal: bool, device: str) -> Any:

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from sightline.errors import InputError, WorkError
+from sightline.errors import InputError, WorkError, refuse
 from sightline.loading import to_mapping
 from sightline.loading.clusters.this_machine import THIS_MACHINE
 from sightline.measurement.machine import conditions, contention, environment_class, record_environment
@@ -345,9 +345,7 @@ def run_suite(
 
 def complain(runs: Sequence[Run]) -> None:
     """Raise what kept scenarios from being measured: the request's mistakes, else what failed."""
-    wrong = [run.reason for run in runs if run.status == "unsupported"]
-    if wrong:
-        raise InputError(list(dict.fromkeys(wrong)))
+    refuse([run.reason for run in runs if run.status == "unsupported"])
     failed = [f"{run.name}: {run.reason}" for run in runs if run.status != "ok"]
     if failed:
         raise WorkError("\n".join(failed))

@@ -22,7 +22,7 @@ from urllib.request import urlopen
 
 import numpy as np
 
-from sightline.errors import InputError, WorkError, reason
+from sightline.errors import InputError, WorkError, noted, reason, refuse
 from sightline.launching import write
 from sightline.launching.engines.requests import as_generation, model_argument
 from sightline.loading.serving import serving_from_mapping
@@ -273,12 +273,9 @@ def cases_of(scenarios: Sequence[ServingScenario], settings: Settings) -> list[C
         raise InputError(f"--api-key-env is {asked.key_variable}, which is not set")
     problems: list[str] = []
     for scenario in scenarios:
-        try:
+        with noted(problems):
             _check(scenario, settings)
-        except InputError as error:
-            problems += error.problems
-    if problems:
-        raise InputError(list(dict.fromkeys(problems)))
+    refuse(problems)
     how = {"weights": settings.weights, "quick": settings.quick, **asdict(asked)}
     return [case_of(scenario, CASE, settings.effort.limit_s, **how) for scenario in scenarios]
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from sightline.errors import InputError, WorkError
+from sightline.errors import InputError, WorkError, noted, refuse
 from sightline.loading import scenario_from_mapping
 from sightline.measurement.hardware import EnergyWatch, MemoryWatch, state_bytes
 from sightline.measurement.machine import DeviceClock, machine_of, missing, require, threads_asked, wait_for
@@ -534,15 +534,12 @@ def _check(scenarios: Sequence[Scenario], settings: Settings) -> None:
     require("torch", "transformers")
     problems: list[str] = []
     for scenario in scenarios:
-        try:
+        with noted(problems):
             machine_of(scenario.cluster, settings.nodes.count, settings.nodes.local_count)
             if settings.weights is not None:
                 check_checkpoint(scenario.model, Path(settings.weights))
-        except InputError as error:
-            problems += error.problems
         problems += _missing_extras(scenario)
-    if problems:
-        raise InputError(list(dict.fromkeys(problems)))
+    refuse(problems)
 
 
 def _missing_extras(scenario: Scenario) -> list[str]:

@@ -5,7 +5,7 @@ from math import exp, log
 from typing import Any
 
 from sightline.content import description, record
-from sightline.errors import InputError
+from sightline.errors import InputError, refuse
 from sightline.prediction.anchoring import anchored_requests, anchored_steps
 from sightline.prediction.anchoring import posterior as plausible
 from sightline.prediction.anchoring.anchor import Anchor
@@ -306,8 +306,7 @@ def learn(anchors: Sequence[Anchor]) -> Anchored:
     requests = [one for one in timed if isinstance(one.scenario, GenerationScenario)]
     loads = [load for anchor in anchors for load in anchor.loads]
     problems = [*_too_fast(steps, anchored_steps.least_seconds), *_too_fast(requests, anchored_requests.least_seconds)]
-    if problems:
-        raise InputError(problems)
+    refuse(problems)
     known = Anchored(
         anchors=anchors,
         steps=anchored_steps.learn_steps(steps) if steps else None,

@@ -14,7 +14,7 @@ import numpy as np
 from sightline.catalog import entry
 from sightline.content import description, fields_of, record
 from sightline.cost.device_model import device_model
-from sightline.errors import InputError
+from sightline.errors import refuse
 from sightline.prediction.anchoring.timed import Answered, Timed
 from sightline.prediction.beliefs import Array, Beliefs, Gradient, Predict, learned
 from sightline.quantities import Number
@@ -256,8 +256,7 @@ def check(after: Posterior | None) -> None:
             f"anchor '{run.name}' measured {run.quantity} {run.seconds:.4g} s; predicted {predicted:.4g} s: "
             f"{_question(ratio)}"
         )
-    if problems:
-        raise InputError(problems)
+    refuse(problems)
 
 
 def _question(ratio: float) -> str:
