@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from math import prod
 from os import PathLike
@@ -13,6 +14,7 @@ from sightline.launching.registry import ENGINE_WRITERS, WRITERS
 from sightline.loading.checks import split_restrictions
 from sightline.loading.clusters.cluster import read_cluster
 from sightline.loading.loader import Overrides, read_overrides
+from sightline.loading.plans import NOT_NAMED
 from sightline.loading.sources import Source, as_options, read_source
 from sightline.loading.spaces import load_spaces
 from sightline.planning.clusters import read_prices, with_counts, with_prices
@@ -133,6 +135,34 @@ def _frameworks(space: Space[Any]) -> Sequence[str]:
         return space.values["framework"] or ()
     plan = space.scenario.plan
     return (plan.framework.name if isinstance(space.scenario, Scenario) else plan.engine.name,)
+
+
+def in_other_frameworks(
+    spaces: Sequence[Space[Any]],
+    source: object,
+    free: Iterable[str] | None,
+    devices: Sequence[str],
+    overrides: Overrides,
+) -> list[Space[Any]]:
+    """Return the spaces of a source of training in every framework with a launch; none where it names a framework.
+
+    Args:
+        spaces: Those of the typical framework.
+        source: As `spaces_of` takes it, like the others.
+        free: Fields of the plan to search.
+        devices: Clusters in place of the source's.
+        overrides: Values by dotted key.
+    """
+    scenario = spaces[0].scenario
+    is_open = any(warning.startswith(NOT_NAMED) for warning in scenario.warnings)
+    if not (is_open and isinstance(scenario, Scenario) and scenario.plan.framework.name in WRITERS):
+        return []
+    names = list(dict.fromkeys((scenario.plan.framework.name, *WRITERS)))
+    said = f"{NOT_NAMED}, and no plan of {names[0]} meets the request; also searched: {', '.join(names[1:])}"
+    stated = {**read_overrides(overrides), "plan.framework": {"any": names}}
+    with suppress(InputError):  # others have no such plan
+        return [replace(one, warnings=(*spaces[0].warnings, said)) for one in spaces_of(source, free, devices, stated)]
+    return []
 
 
 def together(spaces: Sequence[Space[Any]]) -> list[Space[Any]]:

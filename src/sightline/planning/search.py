@@ -13,7 +13,7 @@ from sightline.loading.foreign import read_known
 from sightline.loading.loader import Overrides, read_overrides
 from sightline.planning.plan_answer import PlanAnswer
 from sightline.planning.plan_limits import Command, Options, by_key, read_limits
-from sightline.planning.request_spaces import counted, launched, plan_command, priced, spaces_of
+from sightline.planning.request_spaces import counted, in_other_frameworks, launched, plan_command, priced, spaces_of
 from sightline.progress import SILENT, Progress, watched
 from sightline.quantities import show
 from sightline.scenario import GenerationScenario, Scenario, ServingScenario
@@ -118,7 +118,15 @@ def plan(
     def command(further: Mapping[str, object], settings: Mapping[str, object] = MappingProxyType({})) -> str:
         return plan_command(source, {**read_overrides(overrides), **settings}, devices, given, {**typed, **further})
 
-    answer = _search_of(kind)(spaces, options, command, progress)
+    search = _search_of(kind)
+    answer = search(spaces, options, command, progress)
+    if not (answer.stopped or any(one.launchable for one in answer.plans)):
+        others, _ = priced(in_other_frameworks(spaces, read, free, devices, overrides), prices)
+        own = [replace(space, launchable=True) for space in spaces]
+        if others and (launchable or not search(own, {**options, "where": None}, command, progress).plans):
+            spaces = [replace(space, launchable=launchable) for space in others]
+            beside = where and f"{where.rstrip('/')}/other-frameworks"
+            answer = search(spaces, {**options, "where": beside}, command, progress)
     limits = {name: options[name] for name in ("deadline", "budget", "max_memory", "ttft", "tpot")}
     return replace(_finished(answer, spaces, start), limits=by_key(read_limits(**limits)))
 
