@@ -77,6 +77,36 @@ def test_a_model_of_its_own_is_added(model, tmp_path, monkeypatch):
         assert -(-wide // shape["multiple_of"]) * shape["multiple_of"] == scenario.model.intermediate_size
 
 
+def test_a_fine_tuning_starts_from_weights(tmp_path):
+    scenario = asked({"framework": "torchtitan"}, model="llama-3.1-8b", task="finetune")
+    launch = write(scenario)
+    save(launch, tmp_path)
+    stated = tomllib.loads((tmp_path / "train.toml").read_text())
+    assert stated["checkpoint"] == {"enable": True, "initial_load_in_hf": True}
+    assert '--checkpoint.initial-load-path "${WEIGHTS:?}"' in launch.command
+    reading = read(tmp_path)
+    assert reading.scenario["workload"]["task"] == "finetune"
+    assert reading.without_counterpart == []
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "option", "task"),
+    [
+        ({"enable": True, "initial_load_path": "weights"}, "", "finetune"),
+        ({"enable": True}, "--checkpoint.initial_load_path weights", "finetune"),
+        ({"enable": True, "initial_load_path": "run", "initial_load_model_only": False}, "", "pretrain"),
+        ({"initial_load_path": "weights"}, "", "pretrain"),
+        ({"enable": True}, "", "pretrain"),
+    ],
+)
+def test_a_run_that_loads_no_weights_is_a_pretraining(checkpoint, option, task, tmp_path):
+    tables = {"model": {"name": "llama3", "flavor": "8B"}, "training": {"steps": 5}, "checkpoint": checkpoint}
+    (tmp_path / "train.toml").write_text(toml_text(tables))
+    command = f"torchrun --nproc-per-node 8 -m torchtitan.train --job.config_file train.toml {option}"
+    (tmp_path / "launch.sh").write_text(command)
+    assert read(tmp_path).scenario["workload"]["task"] == task
+
+
 def _run(path: Path, monkeypatch):
     """The module run next to stand-ins of torchtitan's classes, which keep their arguments."""
     added = {"llama3": {}, "qwen3": {}}

@@ -53,6 +53,8 @@ def _lines(table: Mapping[str, Any], name: str) -> Iterator[str]:
 
 
 CONFIGURATION: Final = "train.toml"
+WEIGHTS: Final = "checkpoint.initial-load-path"
+"""Option that names the weights a run starts from."""
 DTYPES: Final = {"fp32": "float32"}
 """Parameters in mixed precision by compute dtype; others compute in bfloat16."""
 SCHEDULES: Final = {"gpipe": "GPipe", "1f1b": "1F1B", "interleaved": "Interleaved1F1B"}
@@ -75,6 +77,8 @@ class _Stated:
     tables: Mapping[str, Any]
     started: int | None = None
     """Devices that the command starts, where it says so."""
+    has_weights: bool = False
+    """Whether the command names weights."""
     layers: int | None = None
     """Of the model, where it is known."""
 
@@ -120,6 +124,13 @@ class _Stated:
     @property
     def local_batch(self) -> int:
         return int(self.get("training.local_batch_size", self.get("training.batch_size", _BATCH)))
+
+    @property
+    def is_tuned(self) -> bool:
+        """Whether a run starts from the weights of another."""
+        loads = (self.get(f"checkpoint.initial_load_{name}") for name in ("path", "in_hf"))
+        is_loaded = self.get("checkpoint.enable") and self.get("checkpoint.initial_load_model_only", True)
+        return bool(is_loaded and (self.has_weights or any(loads)))
 
     @property
     def replicates_only(self) -> bool:
@@ -347,6 +358,8 @@ KEYS: Final[Sequence[Key]] = (
     fixed("compile.components", ["model", "loss"]),
     fixed("metrics.log_freq", 1),
     Option("quantize.linear", "fp8_recipe", lambda s: _QUANTIZED.get(s.plan.dtype)),
+    Option("checkpoint.enable", write=lambda s: s.workload.task == "finetune" or None),
+    Option("checkpoint.initial_load_in_hf", write=lambda s: s.workload.task == "finetune" or None),
     Option("experimental.custom_import", write=lambda s: None if module_text(s.model) is None else MODULE),
 )
 _NEUTRAL: Final = (
@@ -373,10 +386,11 @@ def write(scenario: Scenario) -> Launch:
     module = module_text(asked.model)
     files = {CONFIGURATION: toml_text(nested(written(KEYS, asked)))}
     words = torchrun(asked.cluster, "-m", "torchtitan.train")
-    trial = {"--training.steps": TRIAL} if asked.workload.total_tokens is None else {}
+    further = {"--training.steps": TRIAL} if asked.workload.total_tokens is None else {}
+    further |= {f"--{WEIGHTS}": "${WEIGHTS:?}"} if asked.workload.task == "finetune" else {}
     return Launch(
         framework="torchtitan",
-        command=command_line(words, {"--job.config_file": CONFIGURATION, **trial}),
+        command=command_line(words, {"--job.config_file": CONFIGURATION, **further}),
         files=files if module is None else {**files, f"{MODULE}.py": module},
         without_counterpart=[*unwritten(asked.plan, fields_written(KEYS), "torchtitan"), *_supplied(asked)],
     )
@@ -390,7 +404,8 @@ def _supplied(scenario: Scenario) -> list[str]:
         "model.hf_assets_path is the folder of the tokenizer, training.dataset the data: set both to yours": True,
         "optimizer.lr is an example": True,
         f"workload.total_tokens is not stated: the command trains {TRIAL} steps": work.total_tokens is None,
-        "workload.task is finetune: name the weights by checkpoint.initial_load_path": work.task == "finetune",
+        "WEIGHTS in the environment is the folder of a checkpoint in Hugging Face's format; one in fp8 or mxfp4 needs "
+        "checkpoint.initial_load_in_hf_quantized = true": work.task == "finetune",
     }
     return [*(sentence for sentence, is_so in told.items() if is_so), *on_every_node(scenario.cluster)]
 
@@ -407,16 +422,17 @@ def claims(found: Source) -> bool:
 
 def read(found: Source) -> Reading:
     """Return what a file says as a scenario."""
-    tables, started, unknown = found.mapping, None, list[str]()
+    tables, started, has_weights, unknown = found.mapping, None, False, list[str]()
     if found.kind == "command":
         options = Options(found.words)
         tables = named_settings(found, options.text("job.config-file"), "torchtitan's configuration")
         started = devices_of(options)
+        has_weights = options.has(WEIGHTS)
         unknown = list(options.unknown.values())
         options.refuse()
     least = {key.name: key.least for key in KEYS if key.least is not None}
     refuse_values(tables, numbers=least, sections=(*_READ, "experimental"))
-    stated = _Stated(tables=tables, started=started)
+    stated = _Stated(tables=tables, started=started, has_weights=has_weights)
     model = _model(found, stated)
     stated = replace(stated, layers=_layers(model))
     plan = {"framework": "torchtitan", **fields_read(KEYS, stated)}
@@ -446,7 +462,8 @@ def _workload(stated: _Stated) -> dict[str, Any]:
     batch = batch if batch > 0 else None if stated.replicas is None else stated.local_batch * stated.replicas
     length, steps = stated.get("training.seq_len", 2048), stated.get("training.steps")
     tokens = steps * batch * length if steps and batch else None
-    return without_none({"task": "pretrain", "sequence_length": length, "global_batch": batch, "total_tokens": tokens})
+    task = "finetune" if stated.is_tuned else "pretrain"
+    return without_none({"task": task, "sequence_length": length, "global_batch": batch, "total_tokens": tokens})
 
 
 def _layers(model: str | Mapping[str, Any] | None) -> int | None:
