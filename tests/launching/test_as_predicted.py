@@ -151,10 +151,10 @@ def test_torchtitan_keeps_no_whole_states_on_ranks_of_context_parallelism(tmp_pa
     assert differing_figures(sharded, as_launched(sharded, write(sharded), tmp_path)) == {}
 
 
-def test_torchtitan_overlaps_no_exchanges_of_experts():
-    plan = {"framework": "torchtitan", "expert_parallel": 8, "expert_overlap": True}
-    with pytest.raises(InputError, match=r"plan\.expert_overlap is true"):
-        write(asked(plan, "qwen3-30b-a3b"))
+@pytest.mark.parametrize(("key", "value", "shown"), [("expert_overlap", True, "true"), ("dtype", "tf32", "tf32")])
+def test_torchtitan_launches_nothing_that_it_has_no_argument_for(key, value, shown):
+    with pytest.raises(InputError, match=rf"plan\.{key} is {shown}"):
+        write(asked({"framework": "torchtitan", "expert_parallel": 8, key: value}, "qwen3-30b-a3b"))
 
 
 def generation(framework, prompt, output, **plan):

@@ -334,12 +334,16 @@ def torchtitan_sharding(
         )
 
 
-def torchtitan_formats(framework: Framework, dtype: str, gradient_reduce_dtype: str) -> Checks:
-    """Torchtitan sums gradients in fp32, and has no option for tf32."""
+def torchtitan_gradients(framework: Framework, gradient_reduce_dtype: str) -> Checks:
+    """Torchtitan sums gradients in fp32."""
     yield Check(
         framework.name != TORCHTITAN or gradient_reduce_dtype == "fp32",
         "plan.gradient_reduce_dtype is {gradient_reduce_dtype}: torchtitan 0.2 reduces in fp32",
     )
+
+
+def torchtitan_formats(framework: Framework, dtype: str) -> Checks:
+    """Torchtitan has no option for tf32."""
     yield Check(
         framework.name != TORCHTITAN or dtype != "tf32",
         "plan.dtype is tf32: torchtitan has no option for it; allowed: fp32 or bf16",
