@@ -32,6 +32,14 @@ def test_states_between_are_told_as_often_as_asked():
     assert [state.done for state in heard] == [0, 2, 4, 6, 8, 10]
 
 
+def test_a_check_tells_how_far_the_work_is():
+    heard = []
+    progress = Progress(heard.append, every_s=0)
+    progress.begin(4, "simulating")
+    progress.check()
+    assert [state.done for state in heard] == [0, 0]
+
+
 def test_threads_that_count_together_lose_nothing():
     heard = []
     progress = Progress(heard.append, every_s=0)

@@ -84,9 +84,10 @@ class Progress:
         self.cancelled = True
 
     def check(self) -> None:
-        """Raise `Cancelled` once somebody asked to stop."""
+        """Raise `Cancelled` once somebody asked to stop; who waits is told again how far the work is."""
         if self.cancelled:
             raise Cancelled
+        self.advance(0)
 
     def over(self, items: Sequence[Item], what: str) -> Iterator[Item]:
         """Go through ``items`` as a stage; ends early, without an error, once somebody asked to stop."""

@@ -117,6 +117,15 @@ def test_work_that_stores_what_has_ended_prints_lines_and_says_so_when_it_is_sto
     assert "a/place" in err
 
 
+@pytest.mark.parametrize(("silence_s", "lines"), [(0.0, 1), (3600.0, 0)])
+def test_a_log_gets_lines_of_work_that_lasts(capsys, monkeypatch, silence_s, lines):
+    monkeypatch.setattr(bars, "APPEARS_AFTER_S", silence_s)
+    with bars.progress_bar(lines=True) as progress:
+        progress.begin(3, "simulating")
+        progress.check()
+    assert capsys.readouterr().err.count("simulating: 0 of 3") == lines
+
+
 def test_work_that_ends_says_nothing_of_where_it_is_stored(capsys):
     with bars.progress_bar(stored="a/place") as progress:
         progress.begin(1, "measuring")

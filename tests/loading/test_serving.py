@@ -271,6 +271,25 @@ def test_a_limit_that_is_no_number_of_seconds_is_told(key: str, limit: int) -> N
     assert not told(limit / 1e3)
 
 
+@pytest.mark.parametrize(
+    ("model", "plan", "degrees"),
+    [
+        ("llama-3.1-70b", {}, (8, 2)),
+        ("llama-3.1-70b", {"tensor_parallel": 4}, (4, 4)),
+        ("llama-3.1-405b", {}, (16, 1)),
+        ("llama-3.1-405b", {"quantization": "fp8"}, (8, 2)),
+        ("deepseek-v3", {}, (16, 1)),
+        ("deepseek-v3", {"quantization": "w4a16"}, (8, 2)),
+    ],
+)
+def test_a_replica_stays_within_a_node_that_holds_it(model: str, plan: Any, degrees: tuple[int, int]) -> None:
+    asked = {**scenario(plan), "model": model, "cluster": "16x h100-sxm-80gb"}
+    found = sl.load(asked)
+    assert (found.plan.tensor_parallel, found.plan.replicas) == degrees
+    assert any("sightline plan" in said for said in found.warnings) == ("tensor_parallel" not in plan)
+    assert not any("sightline plan" in said for said in sl.load({**asked, "cluster": "8x h200-sxm-141gb"}).warnings)
+
+
 def test_predicting_a_load_points_to_the_simulation():
     with pytest.raises(InputError, match=r"workload.task is 'serve'.*sightline simulate.*task: generate"):
         sl.predict(sl.load(scenario()))

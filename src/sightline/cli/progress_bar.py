@@ -24,7 +24,9 @@ _STOPPING = b"\nsightline: stopping; Ctrl-C again stops at once\n"
 
 
 @contextmanager
-def progress_bar(*, stops: bool = True, tables: bool = False, stored: str = "") -> Iterator[Progress]:
+def progress_bar(
+    *, stops: bool = True, tables: bool = False, stored: str = "", lines: bool = False
+) -> Iterator[Progress]:
     """Give the progress of work that is shown on a terminal.
 
     Args:
@@ -33,9 +35,11 @@ def progress_bar(*, stops: bool = True, tables: bool = False, stored: str = "") 
         tables: The work that stops has tables, as `stopped_by_interrupt` has to know.
         stored: Where the work stores what has ended, which is said when it is interrupted. Such work lasts: where
             nobody sees a bar, as in the log of a job, a line is printed now and then.
+        lines: Lines are printed there too of other work that lasts.
     """
     bar = _Bar()
-    progress = Progress(bar.show) if sys.stderr.isatty() else Progress(_Lines().show) if stored else Progress()
+    written = _Lines(0.0 if stored else APPEARS_AFTER_S)
+    progress = Progress(bar.show) if sys.stderr.isatty() else Progress(written.show) if stored or lines else Progress()
     try:
         with stopped_by_interrupt(progress, _say_so, tables=tables) if stops else nullcontext():
             yield progress
@@ -74,14 +78,17 @@ def _say_so() -> None:
 
 
 class _Lines:
-    """A line for each stage, and then one now and then."""
+    """A line for each stage, and then one now and then, after so many seconds of silence."""
 
-    def __init__(self) -> None:
+    def __init__(self, silence_s: float) -> None:
+        self._begins = monotonic() + silence_s
         self._shown: tuple[str, float] | None = None
 
     def show(self, state: State) -> None:
         """Print how far the work is, unless that was said a moment ago."""
         now = monotonic()
+        if now < self._begins:
+            return
         if self._shown is None or self._shown[0] != state.what or now - self._shown[1] >= LINES_EVERY_S:
             self._shown = state.what, now
             of = "" if state.total is None else f" of {state.total:,}"

@@ -222,7 +222,7 @@ def plan(options: PlanOptions) -> None:
     """
     _check(options)
     asked = _source(options)
-    with progress_bar(tables=options.workers is not None or options.where is not None) as progress:
+    with progress_bar(tables=options.workers is not None or options.where is not None, lines=True) as progress:
         answer = _searched(asked, options, progress)
     launched = Launched() if options.launch is None else first_launched(answer)
     output.warn((*answer.warnings, *(warning for best in answer.plans[:1] for warning in best.profile.warnings)))

@@ -75,7 +75,7 @@ def simulate(options: SimulateOptions) -> None:
     if options.replay is not None:
         _beside_measured(scenarios[0], options, known, options.replay)
         return
-    with progress_bar() as progress:
+    with progress_bar(lines=True) as progress:
         answers, found, options = _simulated(scenarios, options, known, progress)
     for one, cell in zip(found, loaded.cells, strict=False):
         varied = ", ".join(f"{key.rpartition('.')[2]} {value}" for key, value in cell.items())

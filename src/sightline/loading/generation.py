@@ -12,7 +12,8 @@ from sightline.loading.checks import Complaints, check, lengths_read, not_among
 from sightline.loading.parts import CLUSTER, MODEL, Parts, facts_of, read_parts
 from sightline.loading.plans import ReadPlan, read_generation_plan, read_pools
 from sightline.loading.serving_plan import NOTHING
-from sightline.scenario import Disaggregation, Engine, Generate, GenerationPlan, GenerationScenario
+from sightline.scenario import Cluster, Disaggregation, Engine, Generate, GenerationPlan, GenerationScenario, Model
+from sightline.scenario.precision import MATMUL_FORMATS, WEIGHT_FORMATS
 from sightline.scenario.rules import ENGINE_DEGREES, GENERATION_RULES, further_devices, generation_questions
 from sightline.scenario.rules.rulebook import broken_rules
 from sightline.validators import Keys, keys_of, text
@@ -24,6 +25,8 @@ GENERATE: Keys = {"task": text, **keys_of(Generate)}
 """``workload`` of generation."""
 LOW_PRECISION_WORDS = ("nvfp4", "fp8", "awq", "gptq", "int4", "w4a16")
 """What names of checkpoints with quantized weights have in them."""
+MOST_WEIGHTS = 0.75
+"""Share of a node's memory for the weights of a replica, at most: the rest is cache and what the engine needs."""
 TWO_KINDS = 2
 """Kinds of devices that prefill and decode are split over."""
 Values = Mapping[str, Any]
@@ -67,7 +70,7 @@ def settled_plan(
     """
     plan = read_generation_plan(parts.plan, complaints, task)
     pools = read_pools(plan.stated.get("disaggregate"), complaints)
-    filled = _filled(plan, parts) if not pools else plan.values
+    filled = _filled(plan, parts, task) if not pools else plan.values
     prefill_device = _prefill_device(pools, parts, complaints)
     pools = {pool: {key: value for key, value in of.items() if key != "device"} for pool, of in pools.items()}
     known = {name: value for name, value in filled.items() if name not in free}
@@ -77,17 +80,34 @@ def settled_plan(
         complaints.add(*broken_rules(rules, facts))
     if complaints.problems or plan.framework is None:
         return None, ()
-    own = () if "framework" in free else plan.remarks
+    own = () if "framework" in free else (*plan.remarks, *_assumed_degrees(plan, filled, parts, task, free))
     # Under a load an engine's limits say how many prompts a worker takes at once.
     together = 0 if task == "serve" else 1
     return _plan(plan.framework, filled, pools, together, prefill_device), own
 
 
-def _filled(plan: ReadPlan[Engine], parts: Parts) -> Values:
+def _assumed_degrees(
+    plan: ReadPlan[Engine], filled: Values, parts: Parts, task: str, free: frozenset[str]
+) -> Iterator[str]:
+    """Yield which degrees serve on several nodes where none is stated, and what finds better ones."""
+    names = ("tensor_parallel", "replicas")
+    if (
+        task != "serve"
+        or parts.cluster is None
+        or parts.cluster.nodes == 1
+        or {*ENGINE_DEGREES} & {*plan.stated, *free}
+    ):
+        return
+    assumed = ", ".join(f"plan.{name} {filled[name]}" for name in names if filled[name] != plan.values[name])
+    if assumed:
+        yield f"assumed: {assumed}; `sightline plan` finds the best layout for {parts.cluster.nodes} nodes"
+
+
+def _filled(plan: ReadPlan[Engine], parts: Parts, task: str) -> Values:
     """The plan with the devices that no degree claims: more data-parallel ranks where experts span them, else replicas.
 
     Without any degree stated one replica spans the cluster by tensor parallelism, as far as the heads divide, unless
-    replicas come and go.
+    replicas come and go. A load is served by a replica for each node that holds the weights.
     """
     values, engine, cluster = dict(plan.values), plan.framework, parts.cluster
     if engine is None or cluster is None or not {*ENGINE_DEGREES, "expert_parallel"} <= values.keys():
@@ -98,6 +118,8 @@ def _filled(plan: ReadPlan[Engine], parts: Parts) -> Values:
     if not stated and not scales and not engine.scheduling.splits_layers:
         # A replica stays on devices of one kind.
         whole = gcd(*(part.devices for part in cluster.parts))
+        if task == "serve" and parts.model is not None and _holds(cluster, parts.model.model, values):
+            whole = gcd(whole, *(part.per_node for part in cluster.parts))
         values["tensor_parallel"] = whole if parts.model is None or parts.model.model.heads % whole == 0 else 1
     left, rest = divmod(devices, prod(values[degree] for degree in ENGINE_DEGREES))
     if rest or left == 1:
@@ -111,6 +133,15 @@ def _filled(plan: ReadPlan[Engine], parts: Parts) -> Values:
     else:
         return values
     return {**values, taker: left * values[taker]}
+
+
+def _holds(cluster: Cluster, model: Model, values: Values) -> bool:
+    """Whether every node has memory for the weights of a replica, and for a cache beside them."""
+    stated = values.get("quantization")
+    words = (*((model.weights,) if stated is None else stated), "16-bit")
+    weights = next(WEIGHT_FORMATS.get(word, word) for word in words if word in {*WEIGHT_FORMATS, *MATMUL_FORMATS})
+    least = min(part.per_node * float(part.device.memory_bytes) for part in cluster.parts)
+    return model.parameters * MATMUL_FORMATS[weights].weight_bytes <= MOST_WEIGHTS * least
 
 
 def _prefill_device(pools: Mapping[str, Values], parts: Parts, complaints: Complaints) -> str:
