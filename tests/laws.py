@@ -125,7 +125,7 @@ def _twice_the_run(asked: Asked) -> float:
     In a steady loop of longer answers fewer prompts arrive.
     """
     if isinstance(asked, Scenario):
-        run = replace(asked, workload=replace(asked.workload, total_tokens=1e9))
+        run = replace(asked, workload=replace(asked.workload, total_tokens=1000 * asked.workload.tokens_per_step))
         return abs(float(_work(run, total_tokens=2).run_time_s) / float(answer(run).run_time_s) / 2.0 - 1.0)
     if asked.workload.continuous:
         return 0.0

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from training_scenarios import training
 
-from sightline import load, predict
+from sightline import load, plan, predict
 from sightline.scenario import Scenario
 
 
@@ -40,14 +40,33 @@ def test_model_flops_are_those_of_the_published_formula():
 
 def test_a_run_of_many_steps():
     profile = predict(pretraining())
-    steps = 300e9 / (1536 * 2048)
-    assert profile.steps == pytest.approx(steps)
+    steps = 95_368  # 300e9 / (1536 x 2048) is 95,367.4
+    assert profile.steps == steps
     assert profile.run_time_s == pytest.approx(steps * profile.step_time_s)
     assert profile.energy_j == pytest.approx(steps * profile.energy_per_step_j)
     price = profile.scenario.cluster.device.usd_per_hour
     assert profile.cost_usd == pytest.approx(profile.run_time_s / 3600 * 1024 * price)
     # Narayanan 2021, section 5.6, trains GPT-3 on 300 billion tokens and 1,024 A100s in 34 days.
     assert 25 < profile.run_time_s / 86400 < 45
+
+
+@pytest.mark.parametrize(
+    ("run", "steps", "warned"),
+    [
+        ({"total_tokens": 1000}, 1, True),
+        ({"samples": 100, "epochs": 1}, 2, False),
+        ({"samples": 63}, 1, True),
+        ({"samples": 64, "epochs": 3}, 3, False),
+        ({"samples": 30, "epochs": 64 / 30}, 1, False),
+    ],
+)
+def test_a_run_has_whole_steps_at_least_one(run, steps, warned):
+    profile = predict(training(model="gpt-125m", cluster="8x h100-sxm-80gb", global_batch=64, **run))
+    assert profile.steps == steps
+    assert profile.run_time_s == steps * profile.step_time_s
+    assert any("one step of 131,072" in warning for warning in profile.warnings) is warned
+    planned = plan(profile.scenario, free=[]).plans[0].figures
+    assert planned["run_time_s"] == pytest.approx(profile.run_time_s)
 
 
 def test_without_a_length_of_the_run_there_is_no_total():

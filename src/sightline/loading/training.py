@@ -52,14 +52,15 @@ def scenario_from_mapping(
     elif plan.values["pipeline_parallel"] == 1:
         # One stage has no order of micro-batches.
         settled["schedule"] = "1f1b"
+    task = _task(workload)
     return Scenario(
         name=parts.name,
         model=parts.model.model,
         cluster=parts.cluster,
-        workload=_task(workload),
+        workload=task,
         plan=Plan(framework=plan.framework, **{**plan.values, **settled}),
         measured=parts.measured,
-        warnings=(*plan.remarks, *_warnings(parts.model, workload, parts.workload), *parts.remarks),
+        warnings=(*plan.remarks, *_warnings(parts.model, workload, parts.workload), *_short(task), *parts.remarks),
     )
 
 
@@ -124,6 +125,13 @@ def _facts(
         # One stage cannot be laid over several groups.
         facts["split"] = "data"
     return facts
+
+
+def _short(work: Workload) -> list[str]:
+    """What is predicted of a run that is no whole step."""
+    tokens, of_step = work.total_tokens, work.tokens_per_step
+    is_short = tokens is not None and tokens < of_step
+    return [f"the run of {tokens:,.0f} tokens is predicted as one step of {of_step:,.0f}"] if is_short else []
 
 
 def _warnings(model: ReadModel, workload: Mapping[str, Any], stated: object) -> tuple[str, ...]:

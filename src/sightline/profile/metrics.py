@@ -225,11 +225,6 @@ def _has_length(profile: "Profile") -> bool:
     return bool(profile.scenario.workload.total_tokens is not None)
 
 
-def _steps(profile: "Profile") -> Number | None:
-    work = profile.scenario.workload
-    return work.total_tokens / work.tokens_per_step if _has_length(profile) else None
-
-
 def _latency_s(profile: "Profile") -> Number:
     return latency_s(profile.scenario.workload, profile.ttft_s, profile.tpot_s)
 
@@ -282,7 +277,9 @@ _TRAINING = {
     "total_tokens": Metric(
         "tokens", "whole run", "Tokens of the whole run.", lambda p: p.scenario.workload.total_tokens, _has_length
     ),
-    "steps": Metric("count", "steps", "Optimizer steps of the whole run.", _steps, _has_length),
+    "steps": Metric(
+        "count", "steps", "Optimizer steps of the whole run.", lambda p: p.scenario.workload.steps, _has_length
+    ),
     "run_time_s": Metric("s", "run time", "Seconds of the whole run.", _of_run("step_time_s"), _has_length),
     "energy_j": Metric("J", "energy", "Joules of the whole run.", _of_run("energy_per_step_j"), _has_length),
     "cost_usd": Metric("USD", "rent", "Cost of all devices for the whole run.", _cost_of_run_usd, _has_length),

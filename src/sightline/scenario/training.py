@@ -40,7 +40,8 @@ class Pretrain:
     global_batch: Annotated[int, Key(samples, needs="samples per optimizer step, a whole number of 1 or more")]
     """Samples per optimizer step; ``{at_most: N}`` is the largest multiple of replicas x micro-batch up to N."""
     total_tokens: Annotated[Number | None, quantity(TOKENS)] = None
-    """Tokens of the whole run, also as ``15T``, ``300B`` or ``2.5M``; gives run time, energy and cost."""
+    """Tokens of the whole run, also as ``15T``, ``300B`` or ``2.5M``; gives run time, energy and cost of as many
+    whole steps."""
     samples: Annotated[Number | None, quantity(SAMPLES)] = None
     """Samples of the training set, in place of ``total_tokens``, which are then samples x their mean length x
     ``epochs``."""
@@ -79,6 +80,16 @@ class Pretrain:
     def tokens_per_step(self) -> float:
         """Tokens of one optimizer step, without padding."""
         return self.rows(1).real * self.global_batch
+
+    @property
+    def steps(self) -> Number | None:
+        """Optimizer steps of the whole run; None where its tokens are not stated."""
+        return self.steps_of(self.tokens_per_step)
+
+    def steps_of(self, tokens_per_step: Number) -> Number | None:
+        """Return how many steps of so many tokens the whole run takes, of which the last one may need fewer."""
+        # A quotient that rounding lifts above a whole number is that number.
+        return None if self.total_tokens is None else rounded_up(self.total_tokens / tokens_per_step * (1 - 1e-12))
 
 
 @description

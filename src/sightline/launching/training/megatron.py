@@ -5,7 +5,7 @@ Arguments are those of megatron/training/arguments.py of 2026-08.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from math import ceil, prod
+from math import prod
 from typing import Any, Final, TypeAlias
 
 from sightline.errors import InputError, refuse
@@ -439,12 +439,10 @@ def _environment(scenario: Scenario) -> list[str]:
 def _run(scenario: Scenario) -> Arguments:
     """How long, on which tokens, and how weights are updated."""
     work = scenario.workload
-    tokens = None if work.total_tokens is None else float(work.total_tokens)
-    steps = TRIAL if tokens is None else ceil(tokens / work.tokens_per_step)
     finetunes: Arguments = {"--finetune": True, "--load": "${CHECKPOINT:?}"} if work.task == "finetune" else {}
     return {
         **finetunes,
-        "--train-iters": steps,
+        "--train-iters": TRIAL if work.steps is None else whole(work.steps),
         "--lr": 1e-4,
         "--min-lr": 1e-5,
         "--lr-decay-style": "cosine",

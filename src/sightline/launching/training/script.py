@@ -75,7 +75,6 @@ def settings_of(scenario: Scenario, trainer: str, ranks: int) -> dict[str, Any]:
     """Return the settings of the script on so many ranks."""
     plan, work = scenario.plan, scenario.workload
     tokens = work.total_tokens
-    steps = STEPS if tokens is None else -int(-float(tokens) // work.tokens_per_step)
     reduced = plan.gradient_reduce_dtype
     return {
         "trainer": trainer,
@@ -85,7 +84,7 @@ def settings_of(scenario: Scenario, trainer: str, ranks: int) -> dict[str, Any]:
         "micro_batch": whole(plan.sequences),
         "global_batch": work.global_batch,
         "accumulation": work.global_batch // (whole(plan.sequences) * ranks),
-        "steps": steps,
+        "steps": whole(work.steps or STEPS),
         "total_tokens": None if tokens is None else whole(tokens),
         "lengths": None if work.lengths is None else work.lengths.to_dict(),
         "packing": work.packing,

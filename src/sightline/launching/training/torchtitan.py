@@ -6,7 +6,7 @@ Keys are those of torchtitan/config/job_config.py.
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import ceil, prod
+from math import prod
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -139,8 +139,8 @@ class _Stated:
 
 
 def _steps(scenario: Scenario) -> int | None:
-    work = scenario.workload
-    return None if work.total_tokens is None else ceil(float(work.total_tokens) / work.tokens_per_step)
+    steps = scenario.workload.steps
+    return None if steps is None else whole(steps)
 
 
 def _flavor(scenario: Scenario) -> tuple[str, str]:

@@ -205,8 +205,8 @@ class Measure:
 
     def whole_run(self, plans: Evaluated) -> Run | None:
         """Return the run over all tokens of the workload; None where it states none."""
-        tokens = self.space.scenario.workload.total_tokens
-        return None if tokens is None else self.run(plans, tokens / self._tokens(plans))
+        steps = self.space.scenario.workload.steps_of(self._tokens(plans))
+        return None if steps is None else self.run(plans, steps)
 
     def of_rows(self, axes: Axes, step_s: Number) -> Evaluated:
         """Return the figures of a mesh's rows that take so long, whatever memory and energy."""
