@@ -83,6 +83,14 @@ def test_streams_may_be_closed(name, closed, tmp_path):
         assert made.read_text(encoding="utf-8").lstrip().startswith(("<svg", "<!doctype html>", "###")), made
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_half_an_answer_is_a_failure(unbuffered, tmp_path):
+    within = 'ulimit -f 1; exec "$@" >answer'
+    answer = run("predict", tmp_path, "bash", "-c", within, "bash", environment={"PYTHONUNBUFFERED": unbuffered})
+    check_quiet(answer, 1)
+    assert 0 < (tmp_path / "answer").stat().st_size <= 1024
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_reader_may_leave_early(name, tmp_path):

@@ -2,6 +2,7 @@
 
 import codecs
 import gc
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -167,6 +168,9 @@ def open_standard_streams() -> None:
         if stream is None:
             setattr(sys, name, os.fdopen(number, "w" if number else "r", encoding="utf-8"))
         elif number and hasattr(stream, "reconfigure"):
+            if number == 1 and isinstance(stream.buffer, io.RawIOBase):
+                # PYTHONUNBUFFERED: what a full disk has no room for would be lost without an error.
+                sys.stdout = stream = os.fdopen(number, "w", 1, stream.encoding, closefd=False)
             stream.reconfigure(errors=_LOOKS_LIKE)
 
 
