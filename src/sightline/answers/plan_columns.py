@@ -232,6 +232,8 @@ def _choices_of(plan: RankedPlan) -> dict[str, Any]:
     adapter = chosen.get("adapter")
     ranked = isinstance(adapter, dict) and "rank" in adapter
     chosen["adapter_rank"] = adapter["rank"] if ranked and adapter else 0
+    if "max_batched_tokens" in chosen and not chosen["quantization"]:
+        chosen["quantization"] = "16 bits" if chosen["quantization"] is not None else scenario.model.weights
     split = chosen.get("disaggregate")
     if split is not None:
         prefill, prompts = split.prefill, split.prefill_batch

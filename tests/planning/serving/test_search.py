@@ -6,12 +6,15 @@ from itertools import product
 import pytest
 from planning.serving.questions import LOAD, PLAN, QUESTION, RENT, SMALL
 
+from sightline.answers.plan_columns import choices
 from sightline.answers.plan_sentences import title
 from sightline.errors import InputError
 from sightline.loading import load
 from sightline.planning.request_spaces import spaces_of
 from sightline.planning.search import plan
+from sightline.planning.serving import ranked
 from sightline.planning.serving.serving_search import PER_PLAN, search
+from sightline.planning.serving.trial import tried
 from sightline.progress import Progress, State
 from sightline.simulation.simulate import find_capacity
 
@@ -119,3 +122,34 @@ def test_a_search_that_is_stopped_before_its_first_simulation_names_the_most_pro
     assert not answer.plans
     assert "Stopped" in title(answer)
     assert any("tensor_parallel" in warning for warning in answer.warnings)
+
+
+def test_the_best_plan_without_quantization_stands_beside_quantized_ones() -> None:
+    formats = {key: value for key, value in SMALL["plan"].items() if key != "quantization"}
+    found = plan({**SMALL, "plan": formats}, top=1)
+    first, plain = found.plans
+    assert first.profile.scenario.plan.quantization
+    assert plain.profile.scenario.plan.quantization is None
+    assert first.value > plain.value > 0
+    assert plain.rank > first.rank
+    assert f"plan {plain.rank} " in found.assumptions["quantization"]
+    assert "bf16" in next(column.cells for column in choices(found) if column.key == "quantization")
+    assert len(plan(SMALL, top=1).plans) == 1
+
+
+def test_a_single_change_chooses_automatic_values_anew(monkeypatch) -> None:
+    whole = {**QUESTION, "plan": {**PLAN, "pipeline_parallel": 1}}
+    found = search(spaces_of(whole), top=1)
+    (best,) = found.best(1)
+    others = [one for one in found.swept.finalists if one is not best.trial.finalist]
+    own = replace(best.trial.finalist.scenario.plan, max_batched_tokens=512)
+    placed = best._replace(trial=replace(best.trial, finalist=best.trial.finalist.changed(own)))
+    found.trials[:] = [placed.trial]
+    asked = []
+    monkeypatch.setattr(ranked, "tried", lambda one, guess: asked.append(one) or tried(one, guess))
+    changes = ranked.neighbours(placed, found, ("tensor_parallel", "replicas"))
+    (layout,) = (one for one in asked if one.scenario.plan.tensor_parallel != own.tensor_parallel)
+    assert layout in others
+    assert layout.scenario.plan.max_batched_tokens != 512
+    (said,) = (one for one in changes if "plan.tensor_parallel" in one.set)
+    assert f"max_batched_tokens {layout.scenario.plan.max_batched_tokens}" in said.sentence

@@ -55,6 +55,11 @@ class Finalist(NamedTuple):
         plan = replace(self.steady.scenario.plan, max_sequences=self.max_sequences or stated.plan.max_sequences)
         return replace(stated, plan=plan)
 
+    @property
+    def keeps_numerics(self) -> bool:
+        """Whether weights and cache are as the checkpoint has them."""
+        return not self.steady.variant.scenario.plan.quantization
+
     def changed(self, plan: GenerationPlan) -> "Finalist":
         """Return the layout with the degrees, the token budget and the formats of another plan."""
         steady = self.steady

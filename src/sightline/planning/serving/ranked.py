@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,13 @@ from sightline.planning.generation_objectives import missed_by
 from sightline.planning.plan_answer import LazySequence, NearestPlan, Neighbour, PlanAnswer, RankedPlan, by_loss
 from sightline.planning.plan_limits import Command, Options, read_amount, read_limits
 from sightline.planning.rationale.generation_rationale import ALIKE, LATENCIES, SEEN
-from sightline.planning.serving.layouts import ServingSpace
+from sightline.planning.serving.layouts import Finalist, ServingSpace
 from sightline.planning.serving.serving_search import (
     SIZE,
     Placed,
     Simulated,
     choices_of,
+    is_of_any_format,
     objective_of,
     search,
     single_changes,
@@ -53,14 +55,17 @@ def neighbours(best: Placed, found: Simulated, free: Collection[str]) -> list[Ne
             continue
         layout = bool(names & {*LAYOUT_FIELDS, "quantization"})
         known = found.trials if layout else found.other_sizes
-        trial = next((one for one in known if _is_of(one, plan, found, sized=not layout)), None)
+        trial = next((one for one in known if _is_of(one.finalist, plan, found, sized=not layout)), None)
         is_other_format = stated.get("plan.quantization", "none") != "none"
         if trial is None and layout and (found.stated or is_other_format):
             # On as many devices it may have another number of replicas than it needs; formats were searched.
             continue
-        neighbour = _neighbour(
-            stated, plan, trial or tried(best.trial.finalist.changed(plan), best.trial.rate), best, found
-        )
+        if trial is None:
+            # A layout has its own best size of iterations, and every plan its own limit of sequences.
+            same = finalist._replace(max_sequences=None).changed(plan)
+            own = (one for one in found.swept.finalists if layout and _is_of(one, plan, found, sized=False))
+            trial = tried(next(own, same), best.trial.rate)
+        neighbour = _neighbour(stated, plan, trial, best, found)
         said += [] if neighbour is None else [neighbour]
     return by_loss(said)
 
@@ -81,7 +86,7 @@ def _neighbour(
     loss = float(missed_by(found.compared.ranked_as, its, own)) - 1.0
     if abs(loss) <= ALIKE:
         return None
-    said = _beside(best.trial, trial)
+    said = _beside(best.trial, trial) + _with_others(trial, best.trial, stated, (SIZE, "chunked_prefill"))
     if loss < 0:
         said += f"; {_why_not(trial, found)}"
     return Neighbour(set=stated, loss=loss, sentence=said)
@@ -119,15 +124,21 @@ def _best_of(having: Sequence[Trial], stated: dict[str, Any], best: Placed, foun
     first = having[0]
     for one in having[1:]:
         first = one if found.is_better(one, first) else first
-    plan, own = first.finalist.scenario.plan, best.trial.finalist.scenario.plan
     its, of_best = found.figures_of(first)[found.compared.key], best.figures[found.compared.key]
     if not first.rate or not its or not of_best:
         return Neighbour(set=stated, loss=None, sentence=first.capacity.sentence)
-    names = [name for name in (*LAYOUT_FIELDS, SIZE, "chunked_prefill") if getattr(plan, name) != getattr(own, name)]
-    others = "".join(f", with {name} {str(getattr(plan, name)).lower()}" for name in names)
+    others = _with_others(first, best.trial, stated, (*LAYOUT_FIELDS, SIZE, "chunked_prefill"))
     loss = float(missed_by(found.compared.ranked_as, its, of_best)) - 1.0
     why = f"; {_why_not(first, found)}" if loss < -ALIKE else ""
     return Neighbour(set=stated, loss=loss, sentence=f"{_beside(best.trial, first)}{others}{why}")
+
+
+def _with_others(trial: Trial, best: Trial, stated: Mapping[str, Any], names: Sequence[str]) -> str:
+    """What a plan has otherwise than the best one beside what is ``stated``, as the end of a sentence."""
+    plan, own = trial.finalist.scenario.plan, best.finalist.scenario.plan
+    differ = [one for one in names if f"plan.{one}" not in stated and getattr(plan, one) != getattr(own, one)]
+    said = " and ".join(f"{name} {str(getattr(plan, name)).lower()}" for name in differ)
+    return f", with {said}" if said else ""
 
 
 def _fewer_replicas(best: Trial) -> Neighbour:
@@ -138,9 +149,9 @@ def _fewer_replicas(best: Trial) -> Neighbour:
     return Neighbour(set={"plan.replicas": count}, loss=None, sentence=sentence)
 
 
-def _is_of(trial: Trial, plan: GenerationPlan, found: Simulated, *, sized: bool) -> bool:
+def _is_of(finalist: Finalist, plan: GenerationPlan, found: Simulated, *, sized: bool) -> bool:
     """Whether a plan has another's degrees and formats, with as many replicas as it takes; its budget if ``sized``."""
-    own = trial.finalist.scenario.plan
+    own = finalist.scenario.plan
     names = (
         *LAYOUT_FIELDS[: -1 if found.stated else None],
         "quantization",
@@ -173,6 +184,7 @@ LOOSER = 1.05
 def answer_of(found: Simulated, spaces: Sequence[ServingSpace], objective: str, top: int, command: str) -> PlanAnswer:
     """Return the answer: the best plans, or the nearest ones with the limits under which they would serve."""
     best = found.best(top)
+    shown = [*enumerate(best, 1), *_as_checkpoint(found, best, spaces)]
     warnings = dict.fromkeys(warning for space in spaces for warning in space.scenario.warnings)
     swept, unfit = found.swept, found.swept.rejected["memory"]
     rejected = {**swept.rejected, "memory": unfit + found.unfit}
@@ -182,10 +194,10 @@ def answer_of(found: Simulated, spaces: Sequence[ServingSpace], objective: str, 
         feasible=sum(of.feasible for of in swept.of_space) - found.unfit if best else 0,
         rejected={rule: count for rule, count in rejected.items() if count},
         seconds=0.0,
-        plans=[_ranked(rank, one, found.compared.key) for rank, one in enumerate(best, 1)],
+        plans=[_ranked(rank, one, found.compared.key) for rank, one in shown],
         free=_free(found, spaces),
         nearest=[] if best else [*_on_more_devices(found, command), *_nearest(found, command)],
-        assumptions=_assumptions(found, spaces),
+        assumptions=_assumptions(found, spaces, shown),
         warnings=(*warnings, *(() if found.stated else _beyond(best)), *_too_short(best), *_promising(found)),
         stopped=found.stopped,
     )
@@ -196,6 +208,16 @@ def answer_of(found: Simulated, spaces: Sequence[ServingSpace], objective: str, 
         alternatives=alternatives(best[0], found, spaces),
         neighbours=LazySequence(lambda: neighbours(best[0], found, answer.free)),
     )
+
+
+def _as_checkpoint(
+    found: Simulated, best: Sequence[Placed], spaces: Sequence[ServingSpace]
+) -> Iterator[tuple[int, Placed]]:
+    """Yield the best plan without quantization with its rank, where formats are free and the best have none."""
+    if is_of_any_format(spaces) and not any(one.trial.finalist.keeps_numerics for one in best):
+        ranks = enumerate(found.best(len(found.trials)), 1)
+        plain = ((max(rank, len(best) + 1), one) for rank, one in ranks if one.trial.finalist.keeps_numerics)
+        yield from islice(plain, 1)
 
 
 def _free(found: Simulated, spaces: Sequence[ServingSpace]) -> tuple[str, ...]:
@@ -291,7 +313,9 @@ def _as_typed(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds >= 1.0 else f"{1e3 * seconds:.3g} ms"
 
 
-def _assumptions(found: Simulated, spaces: Sequence[ServingSpace]) -> dict[str, str]:
+def _assumptions(
+    found: Simulated, spaces: Sequence[ServingSpace], shown: Sequence[tuple[int, Placed]]
+) -> dict[str, str]:
     """What the answer rests on, by name."""
     scenario = spaces[0].scenario
     slo = objective_in(scenario)
@@ -299,10 +323,10 @@ def _assumptions(found: Simulated, spaces: Sequence[ServingSpace]) -> dict[str, 
     thinks = f" + {format_quantity(found.think_s, SECONDS)} think time" if found.think_s else ""
     devices = {space.scenario.cluster.device.name: space.scenario.cluster.device for space in spaces}
     fewest = ", with the replicas the load needs" if found.stated else ""
-    formats = any(space.values.get("quantization", ()) is None for space in spaces)
+    plain = next((f"; plan {rank} is the best without" for rank, one in shown if one.trial.finalist.keeps_numerics), "")
     return {
         "search": f"simulated the {len(found.trials)} most promising of {len(found.swept.finalists)} layouts{fewest}",
-        **({"quantization": UNKNOWN_QUALITY} if formats else {}),
+        **({"quantization": f"{UNKNOWN_QUALITY}{plain}"} if is_of_any_format(spaces) else {}),
         "capacity": f"the highest request rate at which {slo.percentile:g} % of the requests meet "
         f"{limits_in_words(slo.limits)}; goodput is that rate per device",
         "times": f"percentiles of {' and '.join(metric_of(key).label for key in LATENCIES)} are at {at}",

@@ -254,6 +254,7 @@ def search(
             _highest_rates(found, spaces, top, progress)
     except Cancelled:
         found.stopped = True
+    _as_checkpoint(found, spaces, progress)
     if progress.cancelled and not found.trials:
         _add_cheapest(found, 1, SILENT)
     found.stopped |= progress.cancelled
@@ -283,6 +284,22 @@ def _one_of_each_choice(found: Simulated, top: int, progress: Progress) -> None:
 
 def _choices(one: Finalist) -> set[tuple[str, str]]:
     return {(key, str(value)) for key, value in choices_of(one).items()}
+
+
+def _as_checkpoint(found: Simulated, spaces: Sequence[ServingSpace], progress: Progress) -> None:
+    """Add the most promising layout without quantization where formats are free and none of it was simulated."""
+    if not is_of_any_format(spaces) or any(one.finalist.keeps_numerics for one in found.trials):
+        return
+    plain = next((one for one in found.swept.finalists if one.keeps_numerics), None)
+    if plain is not None and found.stated:
+        plain = fewest(plain, _replicas(plain), allowed_counts(spaces), progress.check)
+    if plain is not None:
+        _add(found, plain, len(found.trials) + 1, progress)
+
+
+def is_of_any_format(spaces: Sequence[ServingSpace]) -> bool:
+    """Return whether a search chooses the format of weights and cache."""
+    return any(space.values.get("quantization", ()) is None for space in spaces)
 
 
 def _best_size(found: Simulated, progress: Progress) -> None:
