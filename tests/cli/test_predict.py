@@ -54,7 +54,10 @@ def test_bad_rows_of_a_table_are_skipped_and_counted_by_reason(in_process, tmp_p
     assert (code, out) == (2, "")
     code, out, err = in_process("predict", tmp_path / "rows.csv", "--skip-invalid", "--json")
     assert code == 0
-    assert [one["scenario"]["plan"]["zero_stage"] for one in json.loads(out)] == [2, 3]
+    assert [(one["scenario"]["name"], one["scenario"]["plan"]["zero_stage"]) for one in json.loads(out)] == [
+        ("row 1", 2),
+        ("row 4", 3),
+    ]
     assert "2 of 4 scenarios skipped" in err
     assert "1 x plan.zero_stage is 9" in err
 

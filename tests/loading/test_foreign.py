@@ -8,6 +8,7 @@ import pytest
 from sightline.errors import InputError
 from sightline.loading import load
 from sightline.loading.foreign import read_known
+from sightline.loading.question import question
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FILES = {
@@ -23,6 +24,8 @@ FILES = {
     "trace.json": ('{"traceEvents": []}', "sightline explain {file}"),
     "trace.json.gz": ("\x1f\x8b", "sightline explain {file}"),
     "azure.csv": ("TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46,374,44\n", "workload.trace={file}"),
+    "adapter_config.json": ('{"peft_type": "LORA"}', "plan.adapter=lora"),
+    "model.safetensors": ("\x08", "--model"),
     "own.csv": ("arrival_s,prompt_tokens,output_tokens\n0,3,4\n", "workload.trace={file}"),
     "mooncake.jsonl": (
         '{"timestamp": 0, "input_length": 3, "output_length": 4, "hash_ids": [1]}\n' * 2,
@@ -40,6 +43,34 @@ def test_a_file_of_others_is_named_with_what_takes_it(tmp_path, name):
         load(tmp_path / name)
     (sentence,) = caught.value.problems
     assert said.format(file=tmp_path / name) in sentence
+
+
+@pytest.mark.parametrize("name", FILES.keys() - {"config.json"})
+def test_a_file_of_others_is_no_model(tmp_path, name):
+    (tmp_path / name).write_text(FILES[name][0])
+    with pytest.raises(InputError) as caught:
+        question({"model": str(tmp_path / name)})
+    (sentence,) = caught.value.problems
+    assert FILES[name][1].format(file=tmp_path / name) in sentence
+    assert "not a model" in sentence
+
+
+@pytest.mark.parametrize(
+    ("file", "use"), [("launch.sh", "sightline import {folder}"), ("run.json", "sightline predict {folder}/run.json")]
+)
+def test_a_folder_of_others_is_named_with_what_takes_it(tmp_path, file, use):
+    (tmp_path / file).write_text("{}")
+    for read in (load, lambda folder: question({"model": str(folder)})):
+        with pytest.raises(InputError, match=use.format(folder=tmp_path)):
+            read(tmp_path)
+
+
+def test_a_row_with_too_many_cells_is_named(tmp_path):
+    table = tmp_path / "rows.csv"
+    table.write_text("model,plan.framework\nllama-2-7b,deepspeed\nllama-2-7b,deepspeed,4\n")
+    with pytest.raises(InputError) as caught:
+        load(table)
+    assert caught.value.problems == (f"{table}, row 2: 3 cells for 2 columns",)
 
 
 def test_a_model_in_place_of_a_file_is_named(tmp_path):

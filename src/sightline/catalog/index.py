@@ -305,6 +305,16 @@ def _model(written: str, known: tuple[str, ...]) -> str:
     return ""
 
 
+def newest(written: str) -> str:
+    """Return the model of the highest version whose name is as it is written but for the version; empty for none."""
+    asked, found = _pieces(written), list[tuple[list[int], str]]()
+    for name in names("models"):
+        pieces = _pieces(name)
+        versions = [p for at, p in enumerate(pieces) if p[0].isdigit() and pieces[:at] + pieces[at + 1 :] == asked]
+        found += [([int(digits) for digits in version.split(".")], name) for version in versions]
+    return max(found, default=([], ""))[1]
+
+
 def _pieces(name: str) -> list[str]:
     """Letters and numbers in turn: llama3-8b is llama-3-8b, but qwen-27b is not qwen2-7b."""
     return re.findall(r"[a-z]+|\d+(?:\.\d+)*", name)

@@ -39,17 +39,34 @@ FORMS: Final = (
     _form("an accelerate configuration", "compute_environment distributed_type", _IMPORT),
     _form("a Kubernetes or Docker Compose file", "apiVersion services", _IMPORT),
     _form("a profiler trace", "traceEvents", "use `sightline explain {file}`"),
+    _form("an adapter's configuration", "peft_type", "use --model with its base model and --set plan.adapter=lora"),
     _form("a benchmark result", "benchmarks input_lens mean_ttft_ms median_ttft_ms request_throughput", _TRACE),
+    _form(
+        "a file beside a model's config", "weight_map tokenizer_class _from_model_config", "use --model with its folder"
+    ),
 )
 """Forms of mappings, in the order in which they are tried: each has one of its keys."""
 _TEXTS: Final = (
-    _form("a launch script", r"(?s)#!.*|.*\b(?:torchrun|deepspeed|accelerate)\s.*", _IMPORT),
+    _form("a launch script", r"(?s)#!.*|.*^[^:,#\n]*\b(?:torchrun|deepspeed|accelerate)\s.*", _IMPORT),
     _form("a torchtitan configuration", r"(?s).*^\[(?:model|training|parallelism)\]\s*$.*", _IMPORT),
     _form("a profiler trace", r'(?s).*"traceEvents".*', "use `sightline explain {file}`"),
     _form("a request trace", r'(?s)\s*\{"[^\n]*(?:input_length|prompt_tokens|output_length)"[^\n]*\}\s*\n.*', _TRACE),
 )
 """Forms of texts that are no YAML, JSON or CSV; their key is a pattern of their first kilobytes."""
-_ENDINGS: Final = {".sh": _TEXTS[0], ".toml": _TEXTS[1], ".gz": _TEXTS[2], ".jsonl": _TEXTS[3], ".parquet": _TEXTS[3]}
+_FOLDERS: Final = {
+    "config.json": FORMS[2],
+    "launch.sh": _form("the folder of a launch", "", _IMPORT),
+    "run.json": _form("the folder of a measured run", "", "use `sightline predict {file}/run.json`"),
+}
+"""What a folder is, by a file in it."""
+_ENDINGS: Final = {
+    **dict.fromkeys((".safetensors", ".gguf", ".bin", ".pt"), FORMS[-1]),
+    ".sh": _TEXTS[0],
+    ".toml": _TEXTS[1],
+    ".gz": _TEXTS[2],
+    ".jsonl": _TEXTS[3],
+    ".parquet": _TEXTS[3],
+}
 _HEAD: Final = 2**16
 
 
@@ -81,24 +98,38 @@ def _of_mapping(mapping: Any) -> _Form | None:
     return next((form for form in FORMS if form.keys & keys), None)
 
 
-def of_path(path: Path) -> str:
-    """Return what is said of a path that holds no scenario; empty where nothing is known of it."""
+def not_a_model(path: Path) -> str:
+    """Return what is said of a path that is given as a model but is something else; empty where it may be one."""
+    mapping: Any = None
+    with suppress(InputError):
+        mapping = read_source(path).documents[0].mapping
+    if not isinstance(mapping, Mapping):
+        return of_path(path, "a model")
+    if len({str(key).partition(".")[0] for key in mapping} & {*SCENARIO}) > 1:
+        return f"{path} is a scenario, not a model: use `sightline predict {path}`"
+    form = _of_mapping(mapping)
+    return _said(form, str(path), "a model") if form and form is not FORMS[2] else ""
+
+
+def of_path(path: Path, wanted: str = "a scenario") -> str:
+    """Return what is said of a path that holds not what is ``wanted``; empty where nothing is known of it."""
     form, name = _ENDINGS.get(path.suffix.lower()), str(path)
     found = located(path)
     with suppress(OSError, ValueError):
         if found.is_dir():
-            return _said(FORMS[2], name) if (found / "config.json").is_file() else ""
+            held = next((form for file, form in _FOLDERS.items() if (found / file).is_file()), None)
+            return _said(held, name, wanted) if held else ""
         if found.is_file():
             with found.open("rb") as file:
                 head = file.read(_HEAD).decode(errors="replace")
             form = form or next((one for one in _TEXTS if re.match(min(one.keys), head, re.MULTILINE)), None)
-            return _said(form, name) if form else ""
+            return _said(form, name, wanted) if form else ""
     model = catalog.name_of("models", name)
     if model in catalog.names("models"):
         return f"{name} is a model, not a file: use --model {name}"
     return ""
 
 
-def _said(form: _Form, place: str) -> str:
+def _said(form: _Form, place: str, wanted: str = "a scenario") -> str:
     file = place.partition(", ")[0]
-    return f"{file} is {form.name}, not a scenario: {form.use.format(file=file)}"
+    return f"{file} is {form.name}, not {wanted}: {form.use.format(file=file)}"

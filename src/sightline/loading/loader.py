@@ -284,13 +284,16 @@ def read_all(
         places: dict[str, list[str]] = {}
         for written in read.documents:
             document = replace(written, mapping=question_of(written.mapping))
+            row = document.place if len(asked) > 1 else document.place.rpartition(", ")[2]
+            if skip_invalid and not read.single and isinstance(document.mapping, Mapping):
+                document = replace(document, mapping={"name": row, **document.mapping})
             given, first = (set_values, sweep_values), len(loaded.scenarios)
             said = _add(loaded, document, read.folder, given, possible_only=possible_only, progress=progress)
             if read.remarks:
                 of_source = loaded.scenarios[first:]
                 loaded.scenarios[first:] = [replace(s, warnings=(*read.remarks, *s.warnings)) for s in of_source]
             if said and skip_invalid:
-                loaded.skipped.append((document.mapping, said[0]))
+                loaded.skipped.append((document.mapping, f"{said[0]} ({row})"))
                 continue
             for problem in said:
                 places.setdefault(problem, []).append(document.place)

@@ -104,8 +104,25 @@ def test_everything_written_out() -> None:
 
 
 @pytest.mark.parametrize(
+    ("value", "same"),
+    [
+        ("64 h100", "64x h100"),
+        ("64h100", "64x h100"),
+        ({"devices": "8 4090"}, "8x 4090"),
+        ("2x dgx-h100", "16x h100-sxm-80gb"),
+    ],
+)
+def test_counts_that_can_mean_one_thing_are_read(value: Any, same: str) -> None:
+    read, expected = read_cluster(value), read_cluster(same)
+    assert (read.devices, read.per_node, read.counted) == (expected.devices, expected.per_node, expected.counted)
+
+
+@pytest.mark.parametrize(
     ("value", "sentence"),
     [
+        ("h100 x 8", "did you mean '8x h100'?"),
+        ("h100:8", "did you mean '8x h100'?"),
+        ("2x hgx-h100", "did you mean 'h100-sxm-80gb'?"),
         ("8x a900-sxm-80gb", "cluster.device is 'a900-sxm-80gb'"),
         ("8x a900-sxm-80gb", "did you mean 'a800-sxm-80gb'?"),
         ("a100-sxm-80gb", "did you mean '1x a100-sxm-80gb'?"),

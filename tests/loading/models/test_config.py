@@ -222,6 +222,14 @@ def test_unknown_names_get_the_nearest(name: str) -> None:
     assert "did you mean 'llama-2-7b'?" in problems(name)
 
 
+@pytest.mark.parametrize(
+    ("name", "newest"),
+    [("llama-8b", "llama-3.1-8b"), ("meta-llama/Llama8B", "llama-3.1-8b"), ("qwen-32b", "qwen3-32b")],
+)
+def test_a_name_without_its_version_gets_the_newest(name, newest):
+    assert f"did you mean '{newest}'?" in problems(name)
+
+
 def test_a_config_may_hold_infinities_in_keys_nobody_reads(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(json.dumps(LLAMA | {"time_step_limit": [0.0, float("inf")]}))
     (tmp_path / "b.json").write_text(json.dumps(LLAMA | {"hidden_size": float("inf")}))

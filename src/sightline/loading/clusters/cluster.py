@@ -117,7 +117,9 @@ MOST_DEVICES = 10**7
 MOST_RANKS = 1024
 """Processes that share this machine at most."""
 
-_COUNTED = re.compile(r"\s*(\d{1,12})\s*[xX×*]\s*(\S.*?)\s*", re.ASCII)
+_COUNTED = re.compile(r"\s*(\d{1,12})(?:\s*[xX×*]\s*|\s+|(?=[a-zA-Z]))(\S.*?)\s*", re.ASCII)
+_TURNED = re.compile(r"\s*(\S.*?)\s*[xX×*:]\s*(\d{1,12})\s*", re.ASCII)
+"""The device before its count."""
 _BELOW_ONE = re.compile(r"\s*-\s*\d+\s*[xX×*]\s*\S.*", re.ASCII)
 _NODES = re.compile(r"\s*(\d{1,6})\s*(?:nodes?\s*)?[xX×*]\s*(\d{1,6})\s*(?:[xX×*]\s*)?\b([a-zA-Z]\S*)\s*", re.ASCII)
 """Nodes and the devices of each, which a cluster of equal devices states as one count."""
@@ -261,9 +263,9 @@ def forgotten_units(cluster: Cluster) -> Iterator[str]:
 
 def _base(name: str, complaints: Complaints) -> Values:
     """What a cluster's name stands for, by the keys of ``cluster``."""
-    if (_COUNTED.fullmatch(name) and not _in_nodes(name)) or name == THIS_MACHINE:
-        return {"devices": name}
     known = catalog.names("clusters")
+    if (name not in known and _COUNTED.fullmatch(name) and not _in_nodes(name)) or name == THIS_MACHINE:
+        return {"devices": name}
     name = catalog.name_of("clusters", name)
     if name in known:
         values = check(CLUSTER, catalog.entry("clusters", name), f"catalog.clusters.{name}", complaints).values
@@ -280,11 +282,13 @@ def _base(name: str, complaints: Complaints) -> Values:
 
 
 def _in_nodes(name: str) -> str:
-    """The hint on a cluster that is written as nodes of so many devices."""
-    found = _NODES.fullmatch(name)
-    if found is None or catalog.name_of("devices", found[3]) not in catalog.names("devices"):
-        return ""
-    return f" - did you mean '{int(found[1]) * int(found[2])}x {found[3]}'?"
+    """The hint on a cluster that is written as nodes of so many devices, or with the count behind the device."""
+    found, turned = _NODES.fullmatch(name), _TURNED.fullmatch(name)
+    count, device = (
+        (int(found[1]) * int(found[2]), found[3]) if found else (turned[2], turned[1]) if turned else (0, "")
+    )
+    is_known = catalog.name_of("devices", device) in catalog.names("devices")
+    return f" - did you mean '{count}x {device}'?" if is_known else ""
 
 
 def _devices(stated: object, below: object, complaints: Complaints) -> tuple[int, str | None]:
@@ -299,6 +303,11 @@ def _devices(stated: object, below: object, complaints: Complaints) -> tuple[int
         return 0, None
     if isinstance(value, str) and (counted := _COUNTED.fullmatch(value)):
         count, name = int(counted[1]), counted[2]
+        node = catalog.name_of("clusters", name)
+        if node in catalog.names("clusters") and (
+            each := _COUNTED.fullmatch(str(catalog.entry("clusters", node).get("devices")))
+        ):
+            count, name = count * int(each[1]), each[2]
     elif isinstance(value, int | float) and not isinstance(value, bool) and value % 1 == 0:
         count, name = int(value), _devices(below, None, complaints)[1] if below is not None else None
     else:

@@ -82,7 +82,9 @@ def read_part(part: Part, stated: object, below: object, complaints: Complaints)
         stated = catalog.name_of(part.folder, stated)
         if stated in known:
             return _of_catalog(part.folder, stated)
-        complaints.add(f"{key} is {show(stated)}; allowed: {_allowed(part)}{nearest(stated, known)}")
+        meant = catalog.name_of(part.folder, stated.rpartition("-")[2])
+        near = f" - did you mean '{meant}'?" if meant in known else nearest(stated, known)
+        complaints.add(f"{key} is {show(stated)}; allowed: {_allowed(part)}{near}")
         return None
     return _mapped(part, stated, below, key, complaints)
 

@@ -423,7 +423,8 @@ def _not_found(value: str) -> str:
     """A path that is not there, or a name that the catalog lacks; repository names lose their vendor and suffix."""
     known = catalog.names("models")
     spelled = value.rsplit("/", 1)[-1].lower().removesuffix(".json").removesuffix("-hf").removesuffix("-instruct")
-    near = f" - did you mean '{spelled}'?" if spelled in known else nearest(spelled, known)
+    meant = spelled if spelled in known else catalog.newest(spelled)
+    near = f" - did you mean '{meant}'?" if meant else nearest(spelled, known)
     if not files_allowed():
         return f"model is {show(value)}; allowed: a catalog name or a mapping; the server does not read files{near}"
     if value.lower().endswith(".json"):
