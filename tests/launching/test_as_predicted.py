@@ -177,6 +177,11 @@ def test_whole_prompts_have_the_budget_that_was_predicted(framework, prompt, wri
     assert differing_figures(scenario, back) == {}
 
 
+def test_a_share_of_the_memory_is_not_launched_that_the_engine_cannot_keep_to():
+    with pytest.raises(InputError, match=r"plan\.memory_fraction is 0\.3"):
+        write(generation("llama.cpp", 16, 3000, chunked_prefill=True, memory_fraction=0.3))
+
+
 @pytest.mark.parametrize("framework", ["vllm", "lightllm"])
 def test_a_budget_is_not_launched_that_holds_fewer_prompts_than_the_least_of_the_engine(framework):
     with pytest.raises(InputError, match=r"plan\.max_batched_tokens is 8192 .* 10000 or more"):

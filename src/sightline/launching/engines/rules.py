@@ -274,10 +274,10 @@ def without_option(scenario: GenerationScenario) -> Iterator[tuple[str, bool]]:
         if stated == own:
             continue
         other = replace(scenario, plan=GenerationPlan(**{**fields_of(plan), key: own}))
-        one, two = (predict(each) for each in (scenario, other))
+        one, two = ((p.fits, p.memory_bytes["total"], p.latency_s) for p in map(predict, (scenario, other)))
         shown = show(stated) if isinstance(stated, int | float) else "stated"
         sentence = f"plan.{key} is {shown}: {engine.name} has no option for it; allowed: {show(own or 'none')}"
-        yield sentence, one.memory_bytes["total"] != two.memory_bytes["total"] or one.latency_s != two.latency_s
+        yield sentence, one != two
 
 
 def refusals(scenario: Any) -> list[Broken]:
