@@ -1,7 +1,7 @@
 """``sightline plan``: the best plans for what a scenario leaves open, and how the best of them is launched."""
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,36 +25,25 @@ _MOST_PROBLEMS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Launched:
-    """The plan that is launched, if there is one, and why none before it is."""
+    """The plan that is launched, if there is one."""
 
     plan: "RankedPlan | None" = None
     launch: "Launch | None" = None
-    problems: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    """Why plans before it cannot be launched, with their ranks."""
 
 
 def first_launched(answer: "PlanAnswer") -> Launched:
     """Return the first plan that its framework can run with how it is launched."""
     from sightline.launching import write
-    from sightline.scenario.rules.techniques import briefly
 
-    problems: dict[str, list[int]] = {}
-    for one in answer.plans:
-        try:
-            launch = write(one.profile.scenario)
-        except InputError as error:
-            for problem in error.problems:
-                problems.setdefault(briefly(problem), []).append(one.rank)
-        else:
-            return Launched(plan=one, launch=launch, problems=problems)
-    return Launched(problems=problems)
+    first = next((one for one in answer.plans if one.launchable), None)
+    return Launched() if first is None else Launched(plan=first, launch=write(first.profile.scenario))
 
 
 def save_launch(launched: Launched, folder: str, answer: "PlanAnswer") -> None:
     """Write the launch after the answer; where there is none, say why, which fails unless the search was stopped."""
     from sightline.quantities import counted
 
-    said = list(_said(launched.problems))
+    said = list(_said(answer.plans if launched.plan is None else answer.plans[: launched.plan.rank - 1]))
     if launched.plan is None:
         none = f"none of the {counted(len(answer.plans), 'plan')} shown can be launched"
         said.append(none if answer.plans else "no plan found")
@@ -75,10 +64,15 @@ def save_launch(launched: Launched, folder: str, answer: "PlanAnswer") -> None:
         output.print_remark(sentence)
 
 
-def _said(problems: Mapping[str, Sequence[int]]) -> Iterator[str]:
+def _said(plans: "Sequence[RankedPlan]") -> Iterator[str]:
     """Sentences about plans that cannot be launched, those about the first ones first."""
     from sightline.answers.plan_sentences import ranks
+    from sightline.scenario.rules.techniques import briefly
 
+    problems: dict[str, list[int]] = {}
+    for one in plans:
+        for problem in one.obstacles:
+            problems.setdefault(briefly(problem), []).append(one.rank)
     for problem, places in list(problems.items())[:_MOST_PROBLEMS]:
         yield f"plan{'s' if len(places) > 1 else ''} {ranks(places)} cannot be launched: {problem}"
 

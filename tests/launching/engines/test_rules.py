@@ -71,3 +71,12 @@ def test_an_engine_without_a_launch_is_searched_when_it_is_named():
     both = sl.plan({**QUESTION, "plan": {"framework": {"any": ["mlc", "vllm"]}}}, top=1_000)
     assert {one.profile.scenario.plan.engine.name for one in both.plans} == {"vllm"}
     assert any("mlc" in said for said in both.warnings)
+
+
+def test_a_load_is_refused_with_the_words_of_its_writer():
+    shape = {"count": 10, "prompt_tokens": 100, "output_tokens": 10}
+    load = {"task": "serve", "requests": shape, "arrival": {"process": "poisson", "rate": 1}}
+    served = {"model": "qwen3-0.6b", "cluster": "1x h100-sxm-80gb", "workload": load}
+    scenario = sl.load({**served, "plan": {"framework": "lightllm", "kv_block_tokens": 16}})
+    assert obstacles(scenario) == problems(write, scenario) != ()
+    assert not obstacles(sl.load({**served, "plan": {"framework": "lightllm"}}))

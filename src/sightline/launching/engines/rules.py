@@ -255,11 +255,14 @@ def launch_questions(scenario: Any) -> Iterator[tuple[tuple[Rule, ...], Facts]]:
         yield of_role, {**facts, "degrees": degrees, "key": f"plan.disaggregate.{role}" if role else "plan"}
 
 
-def without_option(scenario: GenerationScenario) -> Iterator[tuple[str, bool]]:
+def without_option(scenario: Any) -> Iterator[tuple[str, bool]]:
     """Yield a sentence for each stated field that the engine has no option for, and whether it changes figures."""
     # Imported here because few plans state what their engine has no option for.
+    from sightline.launching.engines.requests import as_generation
     from sightline.prediction import predict
 
+    if scenario.plan.engine.name in WITHOUT_OPTION and not isinstance(scenario, GenerationScenario):
+        scenario = as_generation(scenario)
     plan, engine = scenario.plan, scenario.plan.engine
     defaults = {
         "memory_fraction": engine.memory.memory_fraction,
@@ -283,9 +286,8 @@ def without_option(scenario: GenerationScenario) -> Iterator[tuple[str, bool]]:
 def refusals(scenario: Any) -> list[Broken]:
     """Return a sentence for all of one plan, of generation or of serving, that the launch of its engine cannot run."""
     found = [broken for rules, facts in launch_questions(scenario) for broken in broken_rules(rules, facts)]
-    if isinstance(scenario, GenerationScenario):
-        left_out = (sentence for sentence, matters in without_option(scenario) if matters)
-        found += [Broken(sentence, without_option.__name__) for sentence in left_out]
+    left_out = (sentence for sentence, matters in without_option(scenario) if matters)
+    found += [Broken(sentence, without_option.__name__) for sentence in left_out]
     if scenario.plan.engine.name in ENGINE_WRITERS:
         try:
             placed(scenario)
