@@ -53,6 +53,19 @@ def test_what_options_say_is_not_asked(answer):
     assert load("scenario.yaml").workload.total_tokens == 3 * 52_000 * 8192
 
 
+def test_a_wrong_answer_ends_the_questions(answer):
+    for answers, arguments, questions in [("llama-9\n", (), 1), ("\n8x h101\n", (), 2), ("", ("--task", "trian"), 0)]:
+        code, _, err = answer(answers, *arguments)
+        assert (code, err.count(" [")) == (2, questions)
+
+
+def test_a_file_of_another_ending_is_refused_by_its_argument(answer):
+    code, _, err = answer("", "first.txt")
+    assert code == 2
+    assert "FILE 'first.txt'" in err
+    assert "--out" not in err
+
+
 @pytest.mark.parametrize(
     ("answers", "said"),
     [("llama-9\n", "llama-9"), ("\n8x h101\n", "h101"), ("\n\nserving\n", "serve"), ("\n\n\nlong\n", "long")],

@@ -51,7 +51,7 @@ def init(
       sightline init chat.yaml --model llama-3.1-8b --cluster "1x h100" --task serve --rate 8
       sightline init --model Qwen/Qwen3-8B --cluster "1x rtx-4090" --force
     """
-    output.check({"--out": out}, out=(".yaml", ".yml"))
+    output.check({"FILE": out}, out=(".yaml", ".yml"))
     _refuse_existing([Path(out)], force=force)
     import yaml
 
@@ -68,15 +68,17 @@ def init(
 
 def _answered(options: dict[str, str], task: str | None) -> "tuple[Source, str]":
     """The scenario of options and of answers to what they leave out, and its task."""
+    if task is not None:
+        _refuse_other(task)
     for name, (label, usual) in _EVERY.items():
         options.setdefault(name, _ask(label, usual) if name not in options else "")
+        _check(name, options[name])
     from sightline.loading.question import KEYS, inferred, question, stated_at
 
     if task is None and not options.keys() - {*_EVERY, "framework"}:
         task = _ask(f"Task ({', '.join(_TASKS)})", _TASKS[0])
     task = task or inferred(options)
-    if task not in _TASKS:
-        raise InputError(f"--task is '{task}'; allowed: {', '.join(_TASKS)}{nearest(task, _TASKS)}")
+    _refuse_other(task)
     usual = question(options, task=task).documents[0].mapping
     for name, label in _ASKED[task].items():
         if name in options or (name == "tokens" and "samples" in options):
@@ -85,6 +87,23 @@ def _answered(options: dict[str, str], task: str | None) -> "tuple[Source, str]"
         if answer := _ask(label, "" if known is None else str(known)):
             options[name] = answer
     return question(options, task=task), task
+
+
+def _refuse_other(task: str) -> None:
+    if task not in _TASKS:
+        raise InputError(f"--task is '{task}'; allowed: {', '.join(_TASKS)}{nearest(task, _TASKS)}")
+
+
+def _check(name: str, value: str) -> None:
+    """Refuse a model or devices before more is asked."""
+    from sightline.loading.clusters import read_cluster
+    from sightline.loading.models import resolve_model
+    from sightline.loading.sources import value_of
+
+    if name == "model":
+        resolve_model(value_of(name, value), Path())
+    else:
+        read_cluster(value_of(name, value))
 
 
 def _ask(label: str, usual: str) -> str:
