@@ -223,3 +223,10 @@ def test_prefetching_of_fsdp_is_accepted_and_a_mistyped_key_is_not():
     config = "distributed_type: FSDP\nnum_processes: 8\nfsdp_config:\n  fsdp_version: 1\n"
     assert not read(f"{config}  fsdp_forward_prefetch: true\n").without_counterpart
     assert read(f"{config}  fsdp_forward_prefetched: true\n").without_counterpart
+
+
+def test_deepspeed_on_several_nodes_has_the_file_of_hosts_that_it_names():
+    launch = write(asked({"framework": "deepspeed", "zero_stage": 2}, cluster="16x h100-sxm-80gb"))
+    assert "--hostfile hostfile" in launch.command
+    assert [line.split()[1] for line in launch.files["hostfile"].splitlines()] == ["slots=8", "slots=8"]
+    assert "hostfile" not in write(asked({"framework": "deepspeed", "zero_stage": 2})).files

@@ -30,6 +30,8 @@ from sightline.quantities import show
 from sightline.scenario import Plan, Scenario
 
 CONFIGURATION: Final = "ds_config.json"
+HOSTS: Final = "hostfile"
+"""Name of the file that lists the nodes, where there are several."""
 WRITTEN: Final = script.WRITTEN | {
     *("zero_stage", "offload", "recompute", "overlap_gradient_reduce", "overlap_parameter_gather"),
     "gradient_reduce_dtype",
@@ -52,11 +54,14 @@ def write(scenario: Scenario) -> Launch:
     """
     refuse(refusals(scenario))
     asked = with_micro_batch(scenario)
-    ranks = asked.cluster.devices
+    ranks, nodes = asked.cluster.devices, asked.cluster.nodes
+    lines = [f"node-{node} slots={per_node(asked.cluster)}\n" for node in range(nodes)]
+    hosts = {HOSTS: "".join(lines)} if nodes > 1 else {}
+    own = {CONFIGURATION: script.json_text(configuration(asked)), **hosts}
     return Launch(
         framework="deepspeed",
         command=_command(asked),
-        files={CONFIGURATION: script.json_text(configuration(asked)), **script.files_of(asked, "deepspeed", ranks)},
+        files={**own, **script.files_of(asked, "deepspeed", ranks)},
         without_counterpart=[
             *unwritten(asked.plan, WRITTEN, "DeepSpeed's configuration"),
             *script.supplied(asked, *([f"lr in {CONFIGURATION}"] if asked.plan.optimizer in OPTIMIZERS else [])),
@@ -117,7 +122,7 @@ def _command(scenario: Scenario) -> str:
     if cluster.nodes > 1:
         together = ("--no_ssh", "--node_rank", "${NODE_RANK:-$SLURM_NODEID}", "--master_addr", "$MASTER_ADDR")
         words += ["--num_nodes", str(cluster.nodes), *together, "--master_port", "${MASTER_PORT:-29500}"]
-        words += ["--hostfile", "hostfile"]
+        words += ["--hostfile", HOSTS]
     arguments = {"--deepspeed_config": CONFIGURATION, "--settings": script.SETTINGS}
     return command_line([*words, *script.script_words(scenario)], arguments)
 
@@ -126,8 +131,8 @@ def _hosts(scenario: Scenario) -> list[str]:
     cluster = scenario.cluster
     if cluster.nodes == 1:
         return []
-    listed = f"hostfile lists the {cluster.nodes} nodes, a line '<name> slots={per_node(cluster)}' each"
-    return [listed, *on_every_node(cluster)]
+    names = "replace its names by those of yours, in the order of NODE_RANK"
+    return [f"{HOSTS} lists the {cluster.nodes} nodes: {names}", *on_every_node(cluster)]
 
 
 _NUMBERS: Final[Mapping[str, int]] = dict.fromkeys(
