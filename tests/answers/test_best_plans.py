@@ -104,6 +104,18 @@ def test_plans_on_the_front_are_marked():
     assert "TPOT" in text
 
 
+@pytest.mark.parametrize(
+    ("rejected", "said"),
+    [
+        ({"memory": 3120}, "No plan fits"),
+        ({"memory": 3000, "deadline": 120, "budget": 0}, "No plan that fits meets the deadline\n"),
+        ({"deadline": 100, "budget": 20}, "No plan that fits meets the deadline and the budget\n"),
+    ],
+)
+def test_what_no_plan_meets_is_in_the_title(rejected, said):
+    assert render(replace(plan_answers.empty(), rejected=rejected)).startswith(said)
+
+
 def test_nothing_fits_is_an_answer_with_the_nearest_that_does():
     text = render(plan_answers.empty())
     assert text.startswith("No plan fits")

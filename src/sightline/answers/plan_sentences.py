@@ -51,12 +51,19 @@ def title(answer: PlanAnswer) -> str:
         return (
             f"Stopped before a {_searched_kind(answer)} was found"
             if answer.stopped
-            else f"No {_searched_kind(answer)} fits"
+            else f"No {_searched_kind(answer)} {_unmet(answer)}"
         )
     scenario = answer.plans[0].profile.scenario
     named = scenario.name
     clusters = {p.profile.scenario.cluster.in_words for p in answer.plans}
     return named or (labels.title(scenario) if len(clusters) == 1 else scenario.model.name)
+
+
+def _unmet(answer: PlanAnswer) -> str:
+    """What no plan does: fit, or what those that fit exceed."""
+    limits = [said for name, said in _LIMITS.items() if name != "memory" and answer.rejected.get(name)]
+    met = " and ".join(said.removeprefix("exceed ") for said in limits)
+    return f"that fits meets {met}" if met else "fits"
 
 
 def _searched_kind(answer: PlanAnswer) -> str:
