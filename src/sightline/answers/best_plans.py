@@ -58,9 +58,9 @@ def short_answer(answer: PlanAnswer) -> Iterator[out.Said]:
         return
     best = answer.plans[0]
     yield out.Said(asks="best plan", says=plan_sentences.best_in_words(answer))
-    rent = plan_sentences.rent(answer)
+    costs = plan_sentences.costs(answer)
     lines = of_profile(best.profile)
-    yield from (replace(line, says=rent) if rent and line.asks == COSTS else line for line in lines)
+    yield from (replace(line, says=costs) if costs and line.asks == COSTS else line for line in lines)
     if reasons := plan_sentences.why_it_wins(answer):
         yield out.Said(asks="rationale", says=reasons)
 
@@ -70,7 +70,7 @@ def _best(answer: PlanAnswer, addresses: Mapping[int, str]) -> Iterator[out.Part
     marks = (*plan_sentences.obstacles(answer), *plan_sentences.perhaps_too_large(answer), *_front(answer))
     standing = (*plan_sentences.standing(answer), *plan_sentences.binding(answer))
     yield _table(answer, addresses)
-    yield out.Lines(lines=[*plan_sentences.whole_run(answer), *standing, *marks])
+    yield out.Lines(lines=[*plan_sentences.too_long(answer), *standing, *marks])
     yield _chart(answer)
 
 

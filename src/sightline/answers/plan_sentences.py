@@ -96,9 +96,14 @@ def best_in_words(answer: PlanAnswer) -> str:
     return ", ".join([scenario.cluster.in_words, *labels.phrases(scenario)])
 
 
-def rent(answer: PlanAnswer) -> str:
-    """Return what the devices of the first plan cost by the hour, where a run has no length that gives its cost."""
+def costs(answer: PlanAnswer) -> str:
+    """Return what the first plan costs, failures included: its run, its devices by the hour, tokens of a service."""
     best = answer.plans[0]
+    if best.profile.task.name == "serving":
+        return ", ".join(_rent(answer, best))
+    calendar_s = plan_columns.value(best, "calendar_time_s")
+    if calendar_s is not None:
+        return ", ".join(_parts_of_run(answer, best, calendar_s))
     hourly = plan_columns.value(best, "usd_per_hour")
     if hourly is None or best.profile.task.name != "training" or plan_columns.value(best, "cost_usd") is not None:
         return ""
@@ -424,31 +429,20 @@ _LONG_S = 3 * 365 * 86400.0
 """Seconds of a run that hardly anybody waits for."""
 
 
-def whole_run(answer: PlanAnswer) -> list[str]:
-    """Return what the first plan's run takes, and first of all whether that is too long; nothing of unknown length.
-
-    Of a load, which has no end: what its devices are rented for.
-    """
-    if answer.plans and answer.plans[0].profile.task.name == "serving":
-        return list(_rent(answer.plans[0]))
-    calendar_s = plan_columns.value(answer.plans[0], "calendar_time_s") if answer.plans else None
-    if calendar_s is None:
-        return []
-    first = answer.plans[0]
-    long = f"no plan shown finishes within {units.seconds(_LONG_S)}; use more devices, or fewer tokens or parameters"
+def too_long(answer: PlanAnswer) -> list[str]:
+    """Return that no run ends within a time that anybody waits for, in a sentence; nothing of unknown length."""
     times = [plan_columns.value(one, "calendar_time_s") for one in answer.plans]
-    is_long = all(one is not None and one > _LONG_S for one in times)
-    return [*([long] if is_long else []), f"plan 1: {', '.join(_parts_of_run(answer, first, calendar_s))}"]
+    is_long = bool(times) and all(one is not None and one > _LONG_S for one in times)
+    long = f"no plan shown finishes within {units.seconds(_LONG_S)}; use more devices, or fewer tokens or parameters"
+    return [long] * is_long
 
 
-def _rent(first: RankedPlan) -> Iterator[str]:
-    """What the devices of a service cost."""
-    keys = {"usd_per_hour": "per hour", "cost_usd_per_million_tokens": "per million output tokens"}
-    known = [
-        (figure, said, key) for key, said in keys.items() if (figure := plan_columns.value(first, key)) is not None
-    ]
-    if known:
-        yield f"plan 1: costs {', '.join(f'{plan_columns.shown(key, figure)} {said}' for figure, said, key in known)}"
+def _rent(answer: PlanAnswer, first: RankedPlan) -> Iterator[str]:
+    """What the devices of a service cost: per hour, and per token at the rate that plans are compared at."""
+    tokens = answer.assumptions.get("cost", "cost per million output tokens").removeprefix("cost ")
+    for key, said in (("usd_per_hour", "per hour"), ("cost_usd_per_million_tokens", tokens)):
+        if (figure := plan_columns.value(first, key)) is not None:
+            yield f"{plan_columns.shown(key, figure)} {said}"
 
 
 def _parts_of_run(answer: PlanAnswer, first: RankedPlan, calendar_s: float) -> Iterator[str]:

@@ -485,8 +485,8 @@ OTHERS: Mapping[str, Metric] = {
         "tokens/s", "tokens/s per user", "Tokens per second that a user sees after the first.", short="tok/s/user"
     ),
     "goodput_requests_per_s_per_device": Metric(
-        *("requests/s", "goodput per device", "Requests per second and device within every limit of the slo."),
-        short="goodput/device",
+        *("requests/s", "capacity per device", "The highest request rate that meets workload.slo, per device."),
+        short="capacity/device",
     ),
     "goodput_requests_per_usd": Metric(
         *("count", "requests per dollar", "Requests within every limit of the slo per US dollar of rent."),

@@ -40,11 +40,13 @@ def test_an_answer_is_shown_drawn_and_launched(answer) -> None:
     shown = StringIO()
     Console(width=140, file=shown).print(outline_text(plan_outline(answer)))
     text = shown.getvalue()
-    assert all(heading in text for heading in ("goodput/device", "capacity", "users", "p90"))
+    assert all(heading in text for heading in ("capacity/device", "capacity", "users", "p90"))
     assert plan_chart(answer)
     document = plans_to_dict(answer)
     assert document["plans"][0]["goodput_requests_per_s_per_device"] == answer.plans[0].value
     rent = answer.plans[0].figures["usd_per_hour"]
-    assert f"plan 1: costs ${rent:.2f} per hour" in text
+    assert text.count(f"${rent:.2f} per hour") == 1
+    assert "per million output tokens at the capacity" in text
+    assert "cost per million tokens" not in text
     launched = write(answer.plans[0].profile.scenario)
     assert "vllm serve" in launched.command + " ".join(launched.files.values())

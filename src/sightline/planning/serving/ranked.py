@@ -320,7 +320,7 @@ def _assumptions(
     scenario = spaces[0].scenario
     slo = objective_in(scenario)
     at = "the load" if has_times(scenario) else "the capacity"
-    thinks = f" + {format_quantity(found.think_s, SECONDS)} think time" if found.think_s else ""
+    each = f"(latency + {format_quantity(found.think_s, SECONDS)} think time)" if found.think_s else "latency"
     devices = {space.scenario.cluster.device.name: space.scenario.cluster.device for space in spaces}
     fewest = ", with the replicas the load needs" if found.stated else ""
     plain = next((f"; plan {rank} is the best without" for rank, one in shown if one.trial.finalist.keeps_numerics), "")
@@ -328,9 +328,9 @@ def _assumptions(
         "search": f"simulated the {len(found.trials)} most promising of {len(found.swept.finalists)} layouts{fewest}",
         **({"quantization": f"{UNKNOWN_QUALITY}{plain}"} if is_of_any_format(spaces) else {}),
         "capacity": f"the highest request rate at which {slo.percentile:g} % of the requests meet "
-        f"{limits_in_words(slo.limits)}; goodput is that rate per device",
+        f"{limits_in_words(slo.limits)}; the objective goodput is that rate per device",
         "times": f"percentiles of {' and '.join(metric_of(key).label for key in LATENCIES)} are at {at}",
-        "users": f"capacity x (latency{thinks}): each user sends the next request after the answer",
+        "users": f"capacity x {each}: each user sends the next request after the answer",
         "cost": f"cost per million output tokens at {'the load' if found.stated else 'the capacity'}",
     } | price_assumptions(devices)
 
