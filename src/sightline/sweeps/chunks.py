@@ -7,7 +7,7 @@ import os
 import traceback
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -139,6 +139,8 @@ Work: TypeAlias = "Callable[[Chunk], pl.DataFrame]"
 The same chunk gives the same table, so that it may be done again.
 """
 
+_MANY = 32
+"""Chunks from which on workers start while the first chunks are done in this process."""
 _DEATHS_IN_A_CROWD = 2
 """Times that they may die among others before it is done alone, where it must be the one that kills."""
 _DEATHS = 3
@@ -228,15 +230,21 @@ def _fresh(
     here = workers is None or workers == Workers(kind="local", count=1)
     if workers is not None and left:
         require_answer(workers)
-    others = []
-    for index in left:
-        if is_first(chunks[index]) or here:
-            progress.check()
-            yield Part(index, work(chunks[index]))
-        else:
-            others.append(index)
-    if workers is not None and others:
-        with open_pool(workers) as pool:
+    others = list[int]()
+    with ExitStack() as opened:
+        pool = None
+        if workers and not here and len(left) >= _MANY:
+            pool = opened.enter_context(open_pool(workers))
+            for _ in range(pool.width):
+                pool.submit(_name_of, work)  # has workers import what the work needs
+        for index in left:
+            if is_first(chunks[index]) or here:
+                progress.check()
+                yield Part(index, work(chunks[index]))
+            else:
+                others.append(index)
+        if workers and others:
+            pool = pool or opened.enter_context(open_pool(workers))
             yield from _Crowd(work, chunks, others, pool, str(workers)).parts(progress)
 
 

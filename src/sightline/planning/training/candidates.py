@@ -112,17 +112,21 @@ class Layout:
         """How many rows there are."""
         return int(self.borders[-1])
 
-    def pieces(self, rows: int) -> list[slice]:
-        """Return parts of the splits with hardly more rows than so many, or with a single split."""
-        count = len(self.borders) - 1
-        places = [0]
-        while places[-1] < count:
-            start = places[-1]
-            end = int(np.searchsorted(self.borders, self.borders[start] + rows, side="right")) - 1
-            places.append(max(start + 1, end))
-        return [slice(start, end) for start, end in pairwise(places) if self.borders[start] < self.borders[end]]
+    def pieces(self, rows: int) -> list[Array]:
+        """Return parts of the splits with hardly more rows than so many, or with a single split.
 
-    def axes(self, piece: slice, *, both_ways: bool = False) -> Axes:
+        Splits with the same micro-batches are next to each other, so that few parts share what is worked out of one.
+        """
+        order = np.lexsort((self.splits["context_parallel"], self.splits["tensor_parallel"]))
+        borders = np.concatenate([[0], np.cumsum(np.diff(self.borders)[order])])
+        places = [0]
+        while places[-1] < len(order):
+            start = places[-1]
+            end = int(np.searchsorted(borders, borders[start] + rows, side="right")) - 1
+            places.append(max(start + 1, end))
+        return [order[start:end] for start, end in pairwise(places) if borders[start] < borders[end]]
+
+    def axes(self, piece: slice | Array, *, both_ways: bool = False) -> Axes:
         """Return the axes of some splits; those of both ways have the only schedule that works in both directions."""
         space, rows = self.space, {name: column[piece] for name, column in self.splits.items()}
         rows, replicas = _times(rows, "micro_batch", _values(space, "micro_batch", _micro_batches(space)), _left(rows))

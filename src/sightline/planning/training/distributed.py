@@ -11,7 +11,7 @@ from bisect import insort
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import nan
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -91,15 +91,16 @@ def _chunks(spaces: Sequence[Space[Scenario]], request: Request) -> list[dict[st
     for place, space in enumerate(spaces):
         count, cluster = len(pieces_of(layout_of(space))), space.sizes[-1]
         step = max(PIECES, -(-count // PARTS))
+        # The first part, which workers wait for, is small.
         chunks += [
             {
-                "name": f"pieces {start + 1} to {min(start + step, count)} of {count} on {cluster.device.name}",
+                "name": f"pieces {start + 1} to {stop} of {count} on {cluster.device.name}",
                 "question": question,
                 "space": place,
                 "start": start,
-                "stop": min(start + step, count),
+                "stop": stop,
             }
-            for start in range(0, count, step)
+            for start, stop in pairwise(sorted({0, *range(1, count, step), count}))
         ]
     return chunks
 
@@ -190,7 +191,7 @@ class _Parts:
     request: Request
     parts: int = 0
     _counts: list[tuple[int, Counts]] = field(default_factory=list)
-    _kept: list[tuple[tuple[float, ...], int, int, Candidate]] = field(default_factory=list)
+    _kept: list[tuple[tuple[float, ...], int, int, dict[str, Any]]] = field(default_factory=list)
     """By figures, part and place in it: the order in which one process finds them."""
 
     def add(self, row: Mapping[str, Any]) -> None:
@@ -201,16 +202,14 @@ class _Parts:
         insort(self._counts, (row["start"], counts), key=lambda one: one[0])
         for place, plan in enumerate(row["plans"]):
             keys = tuple(plan.pop(axis) for axis in self.request.axes)
-            memory = plan.pop(_MEMORY, nan)
-            candidate = Candidate({**plan, "offload": frozenset(plan["offload"])}, keys, memory)
-            self._kept.append((keys, row["start"], place, candidate))
+            self._kept.append((keys, row["start"], place, plan))
         self._kept = self._best()
 
     def evaluated_before(self, start: int) -> int:
         """Return how many plans the parts before a piece have evaluated."""
         return sum(counts.evaluated for begun, counts in self._counts if begun < start)
 
-    def _best(self) -> list[tuple[tuple[float, ...], int, int, Candidate]]:
+    def _best(self) -> list[tuple[tuple[float, ...], int, int, dict[str, Any]]]:
         ordered = sorted(self._kept, key=lambda one: one[:3])
         if self.request.pareto is None:
             return ordered[: self.request.count]
@@ -221,4 +220,8 @@ class _Parts:
         counts = Counts(stopped=stopped)
         for _, one in self._counts:
             counts = counts.joined(one)
-        return counts, [candidate for *_, candidate in self._kept]
+        candidates = (
+            Candidate(keys=keys, memory_bytes=plan.pop(_MEMORY), fields={**plan, "offload": frozenset(plan["offload"])})
+            for keys, *_, plan in self._kept
+        )
+        return counts, list(candidates)

@@ -106,7 +106,7 @@ class Bounds:
         return self._seen[micro_batches]
 
 
-Piece = tuple[Choice, slice]
+Piece = tuple[Choice, slice | NDArray[np.int64]]
 """A choice of operators, and splits of a layout."""
 Scout = Callable[[], float]
 """Finds a figure that enough plans of a space are below."""
@@ -227,7 +227,7 @@ def search(
 
 def pieces_of(layout: Layout) -> list[Piece]:
     """Return the pieces of a layout that are searched one after the other, always in the same order."""
-    return list(product(choices(layout.space), layout.pieces(ROWS_PER_CHECK)))
+    return [(choice, piece) for piece, choice in product(layout.pieces(ROWS_PER_CHECK), choices(layout.space))]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -276,7 +276,7 @@ def _chunks(asked: _Asked, piece: Axes, choice: Choice, counts: Counts, keeper: 
         order = _order(plans.axes, figures)
     for start in range(0, len(order), ROWS_PER_CHUNK):
         rows = order[start : start + ROWS_PER_CHUNK]
-        if figures is not None and (is_bounded or asked.bounds.evaluated > asked.whole):
+        if figures is not None and (is_bounded or asked.bounds.evaluated >= asked.whole):
             good = figures[rows] < asked.bound(keeper)
             counts.rejected[SLOWER] += plans.of_rows(rows[~good]).count()
             rows = rows[good]
@@ -375,7 +375,7 @@ def search_space(
         step = max(SAMPLED, layout.rows // SAMPLED_ROWS)
         last = max(1, step // len(chosen))
         while step:
-            parts = layout.pieces(ROWS_PER_CHECK) if step == 1 else [slice(None, None, step)]
+            parts: Sequence[Any] = layout.pieces(ROWS_PER_CHECK) if step == 1 else [slice(None, None, step)]
             sample = _keeper(measure, request, limit)
             searched(sample, pieces=list(product(chosen, parts)))
             first = [one.fields for one in sample.kept()]
