@@ -4,7 +4,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import wraps
@@ -91,10 +91,14 @@ class Progress:
 
     def over(self, items: Sequence[Item], what: str) -> Iterator[Item]:
         """Go through ``items`` as a stage; ends early, without an error, once somebody asked to stop."""
+        with suppress(Cancelled):
+            yield from self.each(items, what)
+
+    def each(self, items: Sequence[Item], what: str) -> Iterator[Item]:
+        """Go through ``items`` as a stage; raise `Cancelled` where one is left once somebody asked to stop."""
         self.begin(len(items), what)
         for item in items:
-            if self.cancelled:
-                return
+            self.check()
             yield item
             self.advance()
 

@@ -225,14 +225,10 @@ def plan_heterogeneous(
 
 def _searched(space: GenerationSpace, key: str, limits: Mapping[str, float], progress: Progress) -> Listed:
     """Every layout of the list predicted, with its most users where these are looked for."""
-    listed, scenarios = Listed(limits, space), list(layouts(space))
-    progress.begin(len(scenarios), "predicting")
+    listed, most = Listed(limits, space), key == "batch" and restricted(space, "batch") is None
     try:
-        for scenario in scenarios:
-            progress.check()
-            most = key == "batch" and restricted(space, "batch") is None
+        for scenario in progress.each(list(layouts(space)), "predicting"):
             listed.add(_with_most_users(scenario, limits) if most else scenario)
-            progress.advance()
     except Cancelled:
         listed.stopped = True
     return listed

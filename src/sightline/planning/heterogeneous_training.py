@@ -208,22 +208,14 @@ def measured(profile: Any, space: Space[Scenario], request: Request) -> Found:
 
 def _search(space: Space[Scenario], found: Listed, progress: Progress) -> None:
     """Predict every layout of the list with the first saving that fits, and those near the best with all others."""
-    listed = list(layouts(space))
-    progress.begin(len(listed), "predicting")
     try:
-        fitting = []
-        for layout in listed:
-            progress.check()
-            fitting.append(_fitting(space, layout, found))
-            progress.advance()
+        fitting = [_fitting(space, layout, found) for layout in progress.each(list(layouts(space)), "predicting")]
         near = [one for one in fitting if one is not None and _is_near(one.plan, found)]
-        progress.begin(len(near), "predicting")
-        for one in near:
+        for one in progress.each(near, "predicting"):
             for way in one.left:
                 progress.check()
                 if _may_be_better(way, one.plan, found.request):
                     found.add(_with(one.layout, way))
-            progress.advance()
     except Cancelled:
         found.stopped = True
 

@@ -4,7 +4,6 @@ A cell is the answer to a small scenario, or its refusal: nothing is listed by h
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from itertools import groupby
@@ -21,7 +20,7 @@ from sightline.prediction.generation.engine_constants import missing_measurement
 from sightline.prediction.single_operators import predict_operator
 from sightline.prediction.training.constants import shipped_coverage
 from sightline.profile.results import stamped
-from sightline.progress import SILENT, Cancelled, Progress
+from sightline.progress import SILENT, Progress
 from sightline.scenario import Device, operation, precision
 from sightline.scenario.cluster import COLLECTIVES
 from sightline.scenario.generation import SERVING_ONLY, Router, Scheduler
@@ -353,12 +352,8 @@ def coverage(chosen: str | None = None, progress: Progress = SILENT) -> list[Cel
         allowed = "a device, framework or engine of the catalog, or a pattern with *"
         raise InputError(f"--coverage: '{chosen}' is unknown; allowed: {allowed}{nearest(chosen, known)}")
     cells: list[Cell] = []
-    progress.begin(len(wanted), "predicting")
-    with suppress(Cancelled):
-        for table, name in wanted:
-            progress.check()
-            cells += cells_of(table, name)
-            progress.advance()
+    for table, name in progress.over(wanted, "predicting"):
+        cells += cells_of(table, name)
     return cells
 
 

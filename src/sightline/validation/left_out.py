@@ -92,12 +92,9 @@ def shipped(steps: Sequence[SourceStep], progress: Progress = SILENT) -> Estimat
     """
     own = [step.step for step in steps if step.split == "fit"]
     beliefs = beliefs_at_sites()
-    gradients = []
-    progress.begin(len(own), "estimating")
-    for step in own:
-        progress.check()
-        gradients.append(gradient(step.seconds_with, step.scenario, beliefs, step.site))
-        progress.advance()
+    gradients = [
+        gradient(step.seconds_with, step.scenario, beliefs, step.site) for step in progress.each(own, "estimating")
+    ]
     predicted = np.array([logarithm for logarithm, _ in gradients])
     return Estimate(steps=own, beliefs=beliefs, predicted=predicted, gradients=[slopes for _, slopes in gradients])
 

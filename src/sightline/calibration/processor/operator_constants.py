@@ -222,9 +222,7 @@ def fit_processor(rows: Sequence[Measurement], device: Device, progress: Progres
     points: list[Points] = []
     cores = float(device.compute_units)
     dtypes = sorted({r.dtype for r in rows if r.workload["operator"] == "matmul"})
-    progress.begin(len(dtypes), "fitting")
-    for dtype in dtypes:
-        progress.check()
+    for dtype in progress.each(dtypes, "fitting"):
         mine = [r for r in rows if r.dtype == dtype or r.workload["operator"] == "adam"]
         machine = _Machine(device=device, dtype=dtype, cores=cores)
         tables = {order: product_table(mine, order) for order in ORDERS}
@@ -249,7 +247,6 @@ def fit_processor(rows: Sequence[Measurement], device: Device, progress: Progres
         fits |= {f"{dtype} attention, {way}": f for way, f in attention.items()}
         fits |= {f"{dtype} {chain}": f for chain, f in kernels.items()}
         points += [_points(f"{dtype} product, {o}", t, o, machine, products[o]) for o, t in tables.items()]
-        progress.advance()
     content = {"cores": cores, "formats": formats, "residuals": {name: fit.residuals for name, fit in fits.items()}}
     return PartFit(content=content, fits=fits, points=points)
 

@@ -329,8 +329,7 @@ def go_through(
     if not every:
         raise InputError(_nobody_runs(spaces))
     pooled = sum(variant.pooled for _, variant in every)
-    progress.begin(len(every), "searching")
-    for space, variant in every:
+    for space, variant in progress.each(every, "searching"):
         pieces = candidates(space, variant, pooled, len(DOUBLED) if found.most_users else 1)
         found.candidates += pieces.total
         found.remarks |= {} if pieces.complete else {LEFT_OUT: None}
@@ -338,7 +337,6 @@ def go_through(
             progress.check()
             with_batches = _with_most_users(variant, some, limits) if found.most_users else some
             found.add(variant, evaluated(variant, with_batches, wanted, limits))
-        progress.advance()
     if not found.candidates:
         found.rejected["engine_devices"] += 1
 
