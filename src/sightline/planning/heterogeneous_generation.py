@@ -211,11 +211,11 @@ def plan_heterogeneous(
     others = [plan for one in alone for plan in one.plans]
     mixed = [listed_plan(profile, axes[0] if axes else key) for profile in listed.plans]
     plans = _front([*others, *mixed], axes, top) if axes else _in_order(others, mixed, key)[:top]
-    answer = listed.answer(
+    answer = listed.answer_beside(
         alone,
         objective=ANSWERED.get(objective, objective),
         plans=[replace(one, rank=rank) for rank, one in enumerate(plans, start=1)],
-        pareto=pareto,
+        pareto_axes=pareto,
         free=(*(name for one in alone for name in one.free), *_free(space)),
         assumptions=assumptions([*parts, *of_groups(space)]),
         warnings=(*(said for one in alone for said in one.warnings), *_remarks(space, plans)),

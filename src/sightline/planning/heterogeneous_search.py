@@ -1,7 +1,6 @@
 """Search plans on several kinds of devices: the parts of a cluster that differ, each alone and all together."""
 
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations, permutations
@@ -13,7 +12,7 @@ from sightline.errors import InputError
 from sightline.loading.clusters.cluster import joined
 from sightline.loading.sources import with_settings
 from sightline.planning.clusters import cluster_settings, without_names
-from sightline.planning.plan_answer import NearestPlan, Neighbour, PlanAnswer, RankedPlan
+from sightline.planning.plan_answer import Counts, NearestPlan, Neighbour, PlanAnswer, RankedPlan
 from sightline.prediction import predict
 from sightline.profile import Profile
 from sightline.scenario import Cluster
@@ -74,7 +73,7 @@ def spaces_of_one_kind(space: Space[Q]) -> list[Space[Q]]:
     ]
 
 
-class Listed(ABC, Generic[P]):
+class Listed(Counts, ABC, Generic[P]):
     """The plans of the list that were predicted so far."""
 
     unshared: ClassVar[str]
@@ -83,11 +82,10 @@ class Listed(ABC, Generic[P]):
     """Memory of a device that a plan may take, if less than all."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.plans: list[P] = []
         self.beyond: list[P] = []
         """Plans that fit and exceed a limit; ``plans`` meet all."""
-        self.rejected: Counter[str] = Counter()
-        self.evaluated, self.stopped = 0, False
 
     @abstractmethod
     def broken(self, scenario: Any) -> Collection[str]:
@@ -118,34 +116,15 @@ class Listed(ABC, Generic[P]):
         limit = self.exceeded(plan)
         self.rejected.update([limit] if limit else [])
         (self.beyond if limit else self.plans).append(plan)
+        self.feasible = len(self.plans)
         return plan
 
-    def answer(
-        self,
-        alone: Sequence[PlanAnswer],
-        *,
-        objective: str,
-        plans: Sequence[RankedPlan],
-        pareto: tuple[str, str] | None,
-        free: Iterable[str],
-        assumptions: Mapping[str, str],
-        warnings: Iterable[str],
+    def answer_beside(
+        self, alone: Sequence[PlanAnswer], *, free: Iterable[str], warnings: Iterable[str], **about: Any
     ) -> PlanAnswer:
-        """Return the answer with the best ``plans`` of the list and of parts of one kind, which were searched alone."""
-        return PlanAnswer(
-            objective=objective,
-            evaluated=self.evaluated + sum(one.evaluated for one in alone),
-            feasible=len(self.plans) + sum(one.feasible for one in alone),
-            rejected=dict(sum((Counter(one.rejected) for one in alone), self.rejected)),
-            seconds=0.0,
-            plans=plans,
-            pareto_axes=pareto,
-            pareto=tuple(range(len(plans))) if pareto else (),
-            free=tuple(dict.fromkeys(("cluster", *free))),
-            assumptions=assumptions,
-            warnings=tuple(dict.fromkeys(warnings)),
-            stopped=self.stopped or any(one.stopped for one in alone),
-        )
+        """Return the answer with the best plans of the list and of parts of one kind, which were searched ``alone``."""
+        searched, said = (tuple(dict.fromkeys(words)) for words in (("cluster", *free), warnings))
+        return self.joined(*alone).answer(free=searched, warnings=said, **about)
 
 
 def predicted(scenario: Any) -> Profile | None:

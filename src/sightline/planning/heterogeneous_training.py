@@ -186,11 +186,11 @@ def plan_heterogeneous(
         remarks += _remarks(plans, spaces[0].scenario.cluster)
         remarks += [said for space in spaces for said in said_of_unlisted(not_listed(space))]
     devices = {part.device.name: part.device for space in spaces for part in space.scenario.cluster.parts}
-    answer = listed.answer(
+    answer = listed.answer_beside(
         alone,
         objective=request.objective,
         plans=plans,
-        pareto=request.pareto,
+        pareto_axes=request.pareto,
         free=(*_searched(spaces), *(name for one in alone for name in one.free)),
         assumptions=price_assumptions(devices),
         warnings=remarks,

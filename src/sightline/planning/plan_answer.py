@@ -1,5 +1,6 @@
 """What a search of plans answers: the best ones in order, how many there were, and why others lose."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -114,7 +115,7 @@ class PlanAnswer:
     ones that were evaluated. Valid plans that were not: "micro_batch", as a micro-batch alone needs more memory than
     there is; "slower", as the least time of theirs is beyond the best found or a limit.
     """
-    seconds: float
+    seconds: float = 0.0
     plans: Sequence[RankedPlan]
     pareto_axes: tuple[str, str] | None = None
     pareto: Sequence[int] = ()
@@ -135,6 +136,34 @@ class PlanAnswer:
     warnings: Sequence[str] = ()
     stopped: bool = False
     """Whether the search was stopped early: the best of what was evaluated until then."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Counts:
+    """How many plans a search looked at, as `PlanAnswer` says of each figure."""
+
+    evaluated: int = 0
+    feasible: int = 0
+    rejected: Counter[str] = field(default_factory=Counter)
+    stopped: bool = False
+
+    def joined(self, *others: "Counts | PlanAnswer") -> "Counts":
+        """Return these with those of other searches."""
+        every = (self, *others)
+        return Counts(
+            evaluated=sum(one.evaluated for one in every),
+            feasible=sum(one.feasible for one in every),
+            rejected=sum((Counter(one.rejected) for one in every), Counter()),
+            stopped=any(one.stopped for one in every),
+        )
+
+    def answer(self, plans: Sequence[RankedPlan], pareto_axes: tuple[str, str] | None, **about: Any) -> PlanAnswer:
+        """Return the answer with its best plans, all of them on the front of two figures if there is one."""
+        on_front = {"pareto": tuple(range(len(plans))) if pareto_axes else ()}
+        counts: dict[str, Any] = {name: getattr(self, name) for name in ("evaluated", "feasible", "stopped")}
+        return PlanAnswer(
+            plans=plans, pareto_axes=pareto_axes, rejected=+self.rejected, **counts, **{**on_front, **about}
+        )
 
 
 def by_loss(found: Iterable[Neighbour]) -> list[Neighbour]:

@@ -1,7 +1,6 @@
 """The best plans to serve a model: candidates evaluated in lists, the best of all ranked and answered."""
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -19,7 +18,7 @@ from sightline.planning.generation.candidates import Candidates, Kept, candidate
 from sightline.planning.generation.evaluation import DOUBLED, Evaluated, evaluated, most_users
 from sightline.planning.generation.space import GenerationSpace, Variant, variants
 from sightline.planning.generation_objectives import PARETO, figure, figure_key, within
-from sightline.planning.plan_answer import NearestPlan, PlanAnswer, RankedPlan
+from sightline.planning.plan_answer import Counts, NearestPlan, PlanAnswer, RankedPlan
 from sightline.planning.plan_limits import BY_KEY
 from sightline.planning.ranking import KEPT, Ranked, best_places, front, ranked, spread_over
 from sightline.prediction.generation.batch_profile import predict_generation
@@ -177,7 +176,7 @@ LEFT_OUT = (
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Found:
+class Found(Counts):
     """What a search found so far."""
 
     key: str
@@ -189,11 +188,7 @@ class Found:
     nearest: list[tuple[float, Kept]] = field(default_factory=list)
     """The plan that misses the limits by least, of each list without one that meets them."""
     candidates: int = 0
-    evaluated: int = 0
-    feasible: int = 0
-    rejected: Counter[str] = field(default_factory=Counter)
     remarks: dict[str, None] = field(default_factory=dict)
-    stopped: bool = False
 
     def add(self, variant: Variant, of: Evaluated) -> None:
         """Count a list of plans and keep the best of it."""
@@ -292,20 +287,16 @@ def _answer(
         plans = [Ranked(plan, tied=False, better=None) for plan in thinned(front, found.axes, top)]
     else:
         plans = ranked(key, found.ordered(), top)
-    return PlanAnswer(
+    return found.answer(
+        _answered(key, plans, limits),
+        pareto,
         objective=ANSWERED.get(objective, objective),
-        evaluated=found.evaluated,
-        feasible=found.feasible,
-        rejected={rule: count for rule, count in found.rejected.items() if count},
         seconds=time.perf_counter() - began,
-        plans=_answered(key, plans, limits),
-        pareto_axes=pareto,
         pareto=places_on(front, plans),
         free=(*free_fields(spaces), *(["batch"] if found.most_users else [])),
         nearest=[] if plans else nearest_plans(key, limits, found.nearest),
         assumptions=assumptions(spaces),
         warnings=(*dict.fromkeys(w for space in spaces for w in space.scenario.warnings), *found.remarks),
-        stopped=found.stopped,
     )
 
 

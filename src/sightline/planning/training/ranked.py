@@ -74,28 +74,23 @@ def best_plans(
         from sightline.planning.training.distributed import search_spaces
 
         parts = search_spaces(spaces, request, progress, workers=workers, where=where)
-    counts, found = Counts(), list[Found]()
-    for space, (counted, kept) in zip(spaces, parts, strict=True):
+    found = list[Found]()
+    for space, (_, kept) in zip(spaces, parts, strict=True):
         measure = Measure(space=space, availability=request.availability)
-        counts = counts.joined(counted)
         found += [Found(one.keys, resolved(space, one.fields), measure, memory_bytes=one.memory_bytes) for one in kept]
     plans = ranked(found, request)
     of_scenarios = (warning for space in spaces for warning in space.scenario.warnings)
     devices = {space.scenario.cluster.device.name: space.scenario.cluster.device for space in spaces}
-    return PlanAnswer(
+    counted = [counts for counts, _ in parts]
+    every = Counts().joined(*counted)
+    return every.answer(
+        plans,
+        request.pareto,
         objective=request.objective,
-        evaluated=counts.evaluated,
-        feasible=counts.feasible,
-        rejected=counts.rejected,
-        seconds=0.0,
-        plans=plans,
-        pareto_axes=request.pareto,
-        pareto=tuple(range(len(plans))) if request.pareto else (),
         free=tuple(dict.fromkeys(name for space in spaces for name in (*space.options, *space.free))),
         alternatives=LazySequence(partial(_alternatives, spaces, [kept for _, kept in parts], plans, request)),
         assumptions=price_assumptions(devices),
-        warnings=tuple(dict.fromkeys((*of_scenarios, *_without_plans(spaces, [counted for counted, _ in parts])))),
-        stopped=counts.stopped,
+        warnings=tuple(dict.fromkeys((*of_scenarios, *_without_plans(spaces, counted)))),
     )
 
 

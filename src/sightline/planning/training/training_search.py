@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.cost.clock import at_its_clock
+from sightline.planning import plan_answer
 from sightline.planning.training.best import Candidate, First, Front, Keeper
 from sightline.planning.training.candidates import (
     ROW,
@@ -128,15 +129,8 @@ SAMPLED_ROWS, SAMPLED = 1 << 14, 8
 """Rows that are searched first for a bound of all, and of how many there is at most one of them."""
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
-class Counts:
-    """How many plans there were."""
-
-    evaluated: int = 0
-    feasible: int = 0
-    rejected: Counter[str] = field(default_factory=Counter)
-    """Candidates by the rule that they break, and valid plans that exceed a limit."""
-    stopped: bool = False
+class Counts(plan_answer.Counts):
+    """How many plans of training there were."""
 
     @property
     def not_evaluated(self) -> int:
@@ -152,15 +146,6 @@ class Counts:
             self.rejected[limit] += int(np.count_nonzero(over))
             block.fits[over] = False
         self.feasible += int(np.count_nonzero(block.fits))
-
-    def joined(self, other: "Counts") -> "Counts":
-        """Return both together."""
-        return Counts(
-            evaluated=self.evaluated + other.evaluated,
-            feasible=self.feasible + other.feasible,
-            rejected=self.rejected + other.rejected,
-            stopped=self.stopped or other.stopped,
-        )
 
 
 def search(
