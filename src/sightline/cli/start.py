@@ -73,7 +73,8 @@ def _answered(options: dict[str, str], task: str | None) -> "tuple[Source, str]"
     for name, (label, usual) in _EVERY.items():
         options.setdefault(name, _ask(label, usual) if name not in options else "")
         _check(name, options[name])
-    from sightline.loading.question import KEYS, inferred, question, stated_at
+    from sightline.loading.checks import stated_at
+    from sightline.loading.question import KEYS, inferred, question
 
     if task is None and not options.keys() - {*_EVERY, "framework"}:
         task = _ask(f"Task ({', '.join(_TASKS)})", _TASKS[0])

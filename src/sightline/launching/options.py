@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from sightline.errors import nearest, noted, refuse
+from sightline.loading.checks import stated_at
 from sightline.loading.sources import read_json
 from sightline.quantities import show
 
@@ -302,7 +303,7 @@ def refuse_values(
 def _no_numbers(stated: Mapping[str, Any], numbers: Mapping[str, int], left_open: Collection[str]) -> Iterator[str]:
     also = "".join(f", or {word}" for word in left_open)
     for key, least in numbers.items():
-        value = _at(stated, key)
+        value = stated_at(stated, key)
         if value is None or (isinstance(value, str) and value in left_open):
             continue
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
@@ -313,16 +314,8 @@ def _no_choices(
     stated: Mapping[str, Any], choices: Mapping[str, Collection[Any]], left_open: Collection[str]
 ) -> Iterator[str]:
     for key, allowed in choices.items():
-        value, every = _at(stated, key), [*allowed, *left_open]
+        value, every = stated_at(stated, key), [*allowed, *left_open]
         # True is 1 for Python, but no stage.
         if value is not None and not any(type(value) is type(one) and value == one for one in every):
             said = ", ".join(one if isinstance(one, str) else show(one) for one in every)
             yield f"{key} is {show(value)}; allowed: {said}{nearest(str(value), [str(one) for one in every])}"
-
-
-def _at(stated: Mapping[str, Any], key: str) -> Any:
-    """The value under a dotted key; None where there is none."""
-    value: Any = stated
-    for name in key.split("."):
-        value = value.get(name) if isinstance(value, Mapping) else None
-    return value

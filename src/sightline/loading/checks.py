@@ -91,6 +91,13 @@ def with_value(mapping: Mapping[str, Any], key: str, value: Any) -> dict[str, An
     return _set(mapping, path, value, ())
 
 
+def stated_at(mapping: Any, key: str) -> Any:
+    """Return what a mapping has under a dotted key; None where it has nothing."""
+    for part in key.split("."):
+        mapping = mapping.get(part) if isinstance(mapping, Mapping) else None
+    return mapping
+
+
 def _set(mapping: Mapping[str, Any], path: list[str], value: Any, above: tuple[str, ...]) -> dict[str, Any]:
     head, below = path[0], path[1:]
     if not below:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from sightline import catalog
 from sightline.errors import InputError, refuse
-from sightline.loading.checks import with_value
+from sightline.loading.checks import stated_at, with_value
 from sightline.loading.foreign import not_a_model, read_known
 from sightline.loading.loader import read_overrides
 from sightline.loading.sources import Document, Source, question_of, value_of
@@ -161,11 +161,4 @@ def _usual_batch(cluster: Any, length: Any) -> int:
 def _with(mapping: Mapping[str, Any], values: Mapping[str, Any]) -> Mapping[str, Any]:
     for key, value in values.items():
         mapping = with_value(mapping, key, value)
-    return mapping
-
-
-def stated_at(mapping: Any, key: str) -> Any:
-    """Return what a mapping has under a dotted key; None where it has nothing."""
-    for part in key.split("."):
-        mapping = mapping.get(part) if isinstance(mapping, Mapping) else None
     return mapping
