@@ -1,11 +1,8 @@
 """What must hold between two answers: twelve checks of any question, and random questions to hold them against.
 
-Two kinds of steps stay, and are no violations. Training: another pipeline stage may set the pace, whose exchange
-with its replicas counts alone. Kernels: their tables step with the shape, so that one token more may be faster - a product of
-aligned rows, a window that begins to hide tokens, one prompt fewer in a pass - but twice as many never are, beyond the
-few rows that vector kernels take. Libraries choose tiles by an estimate of their own, which twice the FLOP/s may turn
-to a slower one. A device with a matrix unit runs other kernels than one without, so both of its rates of arithmetic grow
-together.
+One kind of step stays, and is no violation: tables of kernels step with the shape, so that one token more may be faster -
+a product of aligned rows, a window that begins to hide tokens, one prompt fewer in a pass, a context that a step's
+attention splits anew - but twice as many never are, beyond the few rows that vector kernels take.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,14 +13,14 @@ from sightline.loading import generation_from_mapping, scenario_from_mapping, to
 from sightline.prediction.generation.batch_profile import predict_generation
 from sightline.prediction.sensitivity import scaled
 from sightline.prediction.training.step_profile import profile_of
-from sightline.profile import TRAINING, Profile
-from sightline.scenario import Cluster, GenerationScenario, Scenario
+from sightline.profile import Profile
+from sightline.scenario import Cluster, Generate, GenerationScenario, Scenario
 
 Asked = Scenario | GenerationScenario
 MORE = 1.01
 """Times as much of what is raised by a little."""
 FEW_ROWS = 16
-"""Fewer rows of a product go to other kernels, which may take longer than those of a few more."""
+"""Up to so many rows of a product go to other kernels, which may take longer than those of a few more."""
 TOLERANCE = 1e-9
 """Share of a time by which rounding may move it."""
 
@@ -34,19 +31,20 @@ def answer(asked: Asked) -> Profile:
 
 
 def seconds(profile: Profile) -> list[float]:
-    """The times that no improvement may lengthen."""
-    return [float(profile.figure(key)) for key in ("step_time_s", "ttft_s", "latency_s") if key in profile.task.metrics]
+    """The times that no improvement may lengthen.
+
+    In a steady loop of pools the sequences that decode faster are back sooner and wait longer for their first token.
+    """
+    plan, work = profile.scenario.plan, profile.scenario.workload
+    looped = isinstance(work, Generate) and work.continuous and plan.disaggregate is not None
+    keys = ("latency_s",) if looped else ("step_time_s", "ttft_s", "latency_s")
+    return [float(profile.figure(key)) for key in keys if key in profile.task.metrics]
 
 
 def excess(shorter: Profile, longer: Profile) -> float:
     """The largest share by which a time of what should be shorter is above that of what should be longer."""
     pairs = zip(seconds(shorter), seconds(longer), strict=True)
-    return 0.0 if _another_pace(shorter, longer) else max(less / more - 1.0 for less, more in pairs)
-
-
-def _another_pace(one: Profile, other: Profile) -> bool:
-    setters = [max(of.stage_times, key=lambda stage: sum(of.stage_times[stage][:2]), default="") for of in (one, other)]
-    return one.task is TRAINING and setters[0] != setters[1]
+    return max(less / more - 1.0 for less, more in pairs)
 
 
 def _on(asked: Asked, change: Callable[[Cluster], Cluster]) -> Profile:
@@ -54,15 +52,24 @@ def _on(asked: Asked, change: Callable[[Cluster], Cluster]) -> Profile:
 
 
 def _faster(*numbers: str) -> Callable[[Asked], float]:
-    """A check that more of all of these numbers lengthens nothing; of latencies less."""
+    """A check that more of each of these numbers lengthens nothing, nor of all of them; of latencies less."""
 
     def check(asked: Asked) -> float:
-        cluster = asked.cluster
+        before, together = answer(asked), asked.cluster
+        clusters = []
         for number in numbers:
-            cluster = scaled(cluster, number, 1 / MORE if number.endswith("latency_s") else MORE)
-        return excess(answer(replace(asked, cluster=cluster)), answer(asked))
+            together = _raised(together, number)
+            clusters += [_raised(asked.cluster, number), together]
+        return max(excess(answer(replace(asked, cluster=cluster)), before) for cluster in clusters)
 
     return check
+
+
+def _raised(cluster: Cluster, number: str) -> Cluster:
+    """The cluster with more of a number; arithmetic takes as much energy, so that its clock stays under the limit."""
+    if number == "device.peak_flops":
+        cluster = scaled(cluster, "device.tdp_w", MORE)
+    return scaled(cluster, number, 1 / MORE if number.endswith("latency_s") else MORE)
 
 
 def _faster_host(asked: Asked) -> float:
@@ -113,7 +120,7 @@ def _twice_the_length(asked: Asked) -> float:
     if isinstance(asked, Scenario):
         return excess(answer(asked), _work(asked, sequence_length=2))
     before, after = answer(asked), _work(asked, prompt_tokens=2)
-    few = asked.workload.prompt_tokens < FEW_ROWS
+    few = asked.workload.prompt_tokens <= FEW_ROWS
     # A loop without room for a sequence is answered as if it had some; a decode step that a prompt waits for may step.
     steps = (asked.workload.continuous and not after.fits) or asked.plan.engine.lmdeploy.first_alone
     return 0.0 if few or steps else excess(before, after)

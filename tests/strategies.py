@@ -163,24 +163,34 @@ def _techniques(draw: st.DrawFn, scenario: Scenario) -> Scenario:
 @st.composite
 def _batches(draw: st.DrawFn) -> GenerationScenario:
     """Return any batch, static or in a steady loop, of the catalog's models, devices and engines."""
-    engine, tensor = draw(st.sampled_from(catalog.names("engines"))), draw(st.sampled_from([1, 2, 4, 8]))
-    pipeline, device = draw(st.sampled_from([1, 1, 2])), draw(st.sampled_from(catalog.names("devices")))
-    formats = [None, None, "fp8", "w4a16", "w8a8", "q4_0"]
-    plan = {
-        "framework": engine,
-        "tensor_parallel": tensor,
-        "pipeline_parallel": pipeline,
-        "quantization": draw(st.sampled_from(formats)),
+    device, engine = draw(st.sampled_from(catalog.names("devices"))), draw(st.sampled_from(catalog.names("engines")))
+    degrees = {
+        "tensor_parallel": draw(st.sampled_from([1, 2, 4, 8])),
+        "pipeline_parallel": draw(st.sampled_from([1, 1, 2])),
     }
+    plan: dict[str, Any] = {
+        "framework": engine,
+        "quantization": draw(st.sampled_from([None, None, "fp8", "w4a16", "w8a8", "q4_0"])),
+        "speculative": draw(st.sampled_from([None, None, None, {"tokens": 3, "acceptance": 0.7}])),
+    }
+    devices, replicas = (
+        degrees["tensor_parallel"] * degrees["pipeline_parallel"],
+        draw(st.sampled_from([0, 0, 0, 1, 3])),
+    )
+    if replicas:
+        prefill = {**degrees, "replicas": replicas, "batch": draw(st.sampled_from([1, 4]))}
+        plan["disaggregate"] = {"prefill": prefill, "decode": degrees}
+    else:
+        plan |= degrees
     work = {
         "batch": draw(st.sampled_from([1, 2, 3, 8, 33, 128, 200])),
-        "prompt_tokens": draw(st.sampled_from([1, 7, 128, 333, 2048, 8192, 30000])),
+        "prompt_tokens": draw(st.sampled_from([1, 7, 16, 128, 333, 2048, 8192, 30000])),
         "output_tokens": draw(st.sampled_from([1, 2, 16, 1000])),
         "continuous": draw(st.booleans()),
     }
     return generation(
         model=draw(st.sampled_from(TRAINED)),
-        cluster=f"{tensor * pipeline}x {device}",
+        cluster=f"{devices * (1 + replicas)}x {device}",
         plan={name: value for name, value in plan.items() if value is not None},
         **work,
     )

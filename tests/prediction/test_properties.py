@@ -8,6 +8,7 @@ import laws
 import numpy as np
 import pytest
 import strategies
+from generation_scenarios import generation
 from hypothesis import HealthCheck, assume, given, settings
 from training_scenarios import training
 
@@ -242,3 +243,36 @@ def test_communication_travels_on_while_a_device_waits_for_its_host(expert_paral
     scenario = training(**asked, plan=plan)
     assert profile_of(scenario).phases["host"] > 0.0
     assert not laws.broken(scenario)
+
+
+@pytest.mark.parametrize(
+    ("model", "cluster", "plan"),
+    [
+        ("mpt-125m", "4x a100-pcie-80gb", {"framework": "torchtitan", "schedule": "zero-bubble", "dtype": "fp32"}),
+        (
+            "deepseek-v2-lite",
+            "16x apple-m3-max-40core-64gb",
+            {"framework": "megatron", "tensor_overlap": "all", "expert_overlap": True, "expert_parallel": 4},
+        ),
+    ],
+)
+def test_work_that_hides_or_fills_is_counted_once(model, cluster, plan):
+    """Weight gradients fill no gap that launches make; work that hides one transfer hides no other meanwhile."""
+    degrees = {
+        "pipeline_parallel": 4,
+        "tensor_parallel": 4 if "expert_overlap" in plan else 1,
+        "recompute": "full",
+        "micro_batch": 1,
+    }
+    scenario = training(model=model, cluster=cluster, sequence_length=16, global_batch=28, plan=plan | degrees)
+    profile = profile_of(scenario)
+    assert sum(profile.limits.values()) == pytest.approx(float(profile.step_time_s), rel=1e-9)
+    assert not laws.broken(scenario)
+
+
+def test_more_flops_alone_make_no_matrix_unit():
+    plan = {"framework": "llama.cpp", "speculative": {"tokens": 3, "acceptance": 0.7}, "quantization": "q4_0"}
+    for engine in (plan, {"disaggregate": {"prefill": {}, "decode": {}}}):
+        cluster = f"{1 + ('disaggregate' in engine)}x apple-m2-10core-16gb"
+        question = generation(cluster=cluster, batch=33, prompt_tokens=333, continuous=True, plan=engine)
+        assert not laws.broken(question)

@@ -111,9 +111,8 @@ class TabledPass(PricedPass):
 
 def tabled(workers: Workers) -> Workers:
     """Return workers whose passes are columns, as far as these say all."""
-    all_of = (workers.prefilling, workers.decoding, workers.lighter)
-    found = {id(priced): _tabled(priced) for priced in all_of if priced is not None}
-    lighter = None if workers.lighter is None else found[id(workers.lighter)]
+    found = {id(of): _tabled(of) for of in (workers.prefilling, workers.decoding, *workers.lighter)}
+    lighter = [found[id(of)] for of in workers.lighter]
     return replace(
         workers, prefilling=found[id(workers.prefilling)], decoding=found[id(workers.decoding)], lighter=lighter
     )

@@ -4,7 +4,7 @@ A policy says what is priced and how a sequence passes through it; what an itera
 one is an entry of `POLICIES` with these two functions and one that says when it applies.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -39,25 +39,21 @@ class Workers:
     decoding: PricedGeneration
     prefill_constants: InferenceConstants | None = None
     """The engine's constants where prompts are processed, on other devices than decode; None: the same."""
-    lighter: PricedGeneration | None = None
-    """Decoding at ``LIGHTER`` of the batch; None unless prompts may arrive too slowly to keep all decoding."""
+    lighter: Sequence[PricedGeneration] = ()
+    """Decoding at ``LIGHTER`` of the batch; none unless prompts may arrive too slowly to keep all decoding."""
     moved_s: Number = 0.0
     """Seconds of a prompt's keys and values on their way from one to the other."""
 
     def of_some(self, chosen: Place) -> "Workers":
         """Return the workers of some plans of a list, by their places."""
-        own = {
-            id(priced): priced.of_some(chosen)
-            for priced in (self.prefilling, self.decoding, self.lighter)
-            if priced is not None
-        }
+        own = {id(priced): priced.of_some(chosen) for priced in (self.prefilling, self.decoding, *self.lighter)}
         moved_s = self.moved_s[chosen] if isinstance(self.moved_s, np.ndarray) else self.moved_s
         return replace(
             self,
             scenario=of_some(self.scenario, chosen),
             prefilling=own[id(self.prefilling)],
             decoding=own[id(self.decoding)],
-            lighter=None if self.lighter is None else own[id(self.lighter)],
+            lighter=[own[id(priced)] for priced in self.lighter],
             moved_s=moved_s,
         )
 
@@ -196,8 +192,9 @@ def _without_shared(priced: PricedGeneration, decode: Phase, prefills: Number, c
 
 # Disaggregated pools: workers that only prefill hold nobody up, but their prompts wait for each other.
 
-LIGHTER = 0.25
-"""Share of the sequences at which a step is priced once more: between, and below, its time is a straight line."""
+LIGHTER = (0.25, 0.1)
+"""Shares of the sequences, one at least, at which a step is priced again: between, its time is a straight line; a step
+of fewer takes as long as the last."""
 
 
 def _pooled_workers(scenario: GenerationScenario) -> Workers:
@@ -215,12 +212,12 @@ def _pooled_workers(scenario: GenerationScenario) -> Workers:
     prefilling = priced("prefill", workload=prompts, plan=split.prefill, cluster=apart)
     # How prompts are cut is no matter of workers that only decode.
     uncut = replace(scenario.plan, max_batched_tokens=None, chunked_prefill=False)
-    few = replace(work, batch=larger(LIGHTER * work.batch, 1.0))
+    fewer = [replace(work, batch=larger(share * work.batch, 1.0)) for share in LIGHTER if work.continuous]
     return Workers(
         scenario=scenario,
         prefilling=prefilling,
         decoding=priced("decode", plan=uncut),
-        lighter=priced("decode", plan=uncut, workload=few) if work.continuous else None,
+        lighter=[priced("decode", plan=uncut, workload=few) for few in fewer],
         moved_s=transfer_s(scenario.model, prefilling.worker.formats, work.prompt_tokens * 1.0, apart.network),
     )
 
@@ -235,11 +232,10 @@ def transfer_s(model: Model, formats: Formats, prompt_tokens: Number, network: N
 
 def _pooled_course(workers: Workers, prefill: Phase, decode: Phase, constants: InferenceConstants) -> Course:
     work, prefill_s = workers.scenario.workload, prefill.passes * prefill.pass_s
-    if workers.lighter is not None:
+    if workers.lighter:
         arrival_s = prefill_s / _prompts_together(workers.prefilling)
-        sequences = (workers.lighter.scenario.workload.batch * 1.0, work.batch * 1.0)
-        under_way_s = prefill_s + workers.moved_s
-        decode = _supplied_step(decode, decode_phase(workers.lighter, constants), sequences, arrival_s, under_way_s)
+        lighter = [(few.scenario.workload.batch * 1.0, decode_phase(few, constants).pass_s) for few in workers.lighter]
+        decode = _supplied_step(decode, work.batch * 1.0, lighter, arrival_s, prefill_s + workers.moved_s)
     rounds = _prefill_rounds(work, workers.prefilling, prefill_s, decode, workers.moved_s)
     return Course(decode=decode, rounds=rounds, ahead=_steps_ahead(workers))
 
@@ -266,27 +262,28 @@ def _prefill_rounds(
 
 
 def _supplied_step(
-    full: Phase, lighter: Phase, sequences: tuple[Number, Number], arrival_s: Number, under_way_s: Number
+    full: Phase, served: Number, lighter: Iterable[tuple[Number, Number]], arrival_s: Number, under_way_s: Number
 ) -> Phase:
     """The step of as many sequences as prefill workers keep supplied; the others wait for their first token.
 
-    ``lighter`` and ``full`` are steps of the two numbers of ``sequences``, of which those of ``full`` are served. In
+    ``full`` is the step of all that are ``served``, ``lighter`` are fewer sequences and the seconds of their steps. In
     between a step of ``n`` takes ``f(n) = least + slope n`` seconds. Prompts arrive at most every ``arrival_s``, so
-    that ``n`` sequences of so many steps ask for ``n arrival_s <= steps f(n)``; a prompt that is ``under_way_s`` does
-    not decode yet. Where arithmetic binds the full step the line would begin below nothing; there a step of fewer
-    sequences than ``lighter`` takes as long as that. Left out: bursts of arrivals.
+    that ``n arrival_s <= steps f(n)``; those that are ``under_way_s`` do not decode yet, so that ``n (1 + under_way_s /
+    (steps f(n))) <= served``. Both are solved for ``f``, stretch by stretch: less of any of these times never lengthens
+    it. Left out: bursts of arrivals, and sequences that take longer together than apart.
     """
-    fewer, served = sequences
-    slope = larger(full.pass_s - lighter.pass_s, 0.0) / larger(served - fewer, 1.0)
-    least = full.pass_s - slope * served
-    steps = larger(full.passes, 1.0)
-    on_line = least / larger(arrival_s / steps - slope, 1e-12)
-    below = steps * lighter.pass_s / arrival_s
-    supplied = either(least > 0.0, on_line, either(below <= fewer, below, served))
-    decoding = served / (1.0 + under_way_s / (steps * full.pass_s))
-    n = smaller(larger(smaller(decoding, supplied), smaller(served, 1.0)), served)
-    shortest = either(least > 0.0, least, lighter.pass_s)
-    return full.scaled(larger(least + slope * n, shortest) / full.pass_s)
+    step_s, upper, upper_s, steps = full.pass_s, served, full.pass_s, larger(full.passes, 1.0)
+    away_s = under_way_s / steps
+    for fewer, alone_s in lighter:
+        fewer_s = smaller(larger(alone_s, upper_s * (fewer / upper)), upper_s)
+        slope = (upper_s - fewer_s) / larger(upper - fewer, 1e-9)
+        least, arrived = larger(upper_s - slope * upper, 0.0), slope * steps / arrival_s
+        supplied_s = either(arrived < 1.0, least / larger(1.0 - arrived, 1e-12), upper_s)
+        rest_s = least + slope * served - away_s
+        decoding_s = (rest_s + (rest_s**2 + 4.0 * least * away_s) ** 0.5) / 2.0
+        step_s = step_s - upper_s + smaller(larger(smaller(decoding_s, supplied_s), fewer_s), upper_s)
+        upper, upper_s = fewer, fewer_s
+    return full.scaled(step_s / full.pass_s)
 
 
 POLICIES = (

@@ -1,7 +1,6 @@
 """One micro-batch: the passes of its blocks, the stages of a pipeline, the pace-setting one, the way through all."""
 
 from collections.abc import Callable, Sequence
-from operator import mul
 from typing import Any, NamedTuple
 
 from sightline.content import record
@@ -23,7 +22,7 @@ class BlockTimes(NamedTuple):
     forward: PassTimes
     recompute: PassTimes
     backward: PassTimes
-    weight_s: Number
+    weights: PassTimes = PassTimes()
     """Part of the backward pass that makes weight gradients, which nothing else of the micro-batch waits for."""
 
 
@@ -65,7 +64,7 @@ def block_times(block: Block, prices: Prices, overlap: Overlap, launch_s: Number
         forward=_plain(_pass_times(block.forward, prices, overlap, launch_s)),
         recompute=_plain(_pass_times(block.recomputed, prices, overlap, launch_s).times(block.recomputed_share)),
         backward=_plain(_pass_times(block.backward, prices, overlap, None)),
-        weight_s=plain(seconds_of([op for op in block.backward if op.direction == "weight gradient"], prices)),
+        weights=_plain(operator_times([op for op in block.backward if op.direction == "weight gradient"], prices)),
     )
 
 
@@ -101,7 +100,11 @@ def exposed_collectives_s(
         chunks_s = seconds_of(_hiding(operators, "attention"), prices)
         exposed_s["attention"] = overlap.behind(exposed_s["attention"], chunks_s)
     if "micro-batch" in exposed_s and overlap.experts:
-        work_s = seconds_of(_hiding(operators, "micro-batch"), prices)
+        hidden_s = (sum(_collectives_s(operators, prices).values()) - sum(exposed_s.values())) / (
+            1.0 - overlap.slowdown
+        )
+        # Work that hides other transfers has no time left for these.
+        work_s = seconds_of(_hiding(operators, "micro-batch"), prices) - hidden_s
         exposed_s["micro-batch"] = overlap.behind(exposed_s["micro-batch"], work_s)
     return exposed_s
 
@@ -245,16 +248,21 @@ def _slot(blocks: Sequence[BlockTimes], launches: Launches, stage: StageContents
     if stage.is_empty:
         return Slot()
     counts = (*stage.kinds, stage.embedding, stage.head)
-    forward, recompute, backward = (sum_of_passes(counts, passes) for passes in tuple(zip(*blocks, strict=True))[:3])
+    forward, recompute, backward, weights = (sum_of_passes(counts, passes) for passes in zip(*blocks, strict=True))
     again = sum_of_passes((1.0, 1.0), (recompute, backward))
     forward_wait_s = forward.waiting_s(launches.forward_s * forward.launches)
-    backward_wait_s = again.waiting_s(launches.forward_s * recompute.launches + launches.backward_s * backward.launches)
+    again_launch_s = launches.forward_s * recompute.launches + launches.backward_s * backward.launches
+    backward_wait_s = again.waiting_s(again_launch_s)
     forward_s, backward_s = forward.device_s + forward_wait_s, again.device_s + backward_wait_s
+    # The rest is what others wait for: done or launched, whichever takes longer.
+    rest_s = larger(
+        again.device_s + again.blocked_s - weights.device_s, again_launch_s - launches.backward_s * weights.launches
+    )
     return Slot(
         forward=forward,
         recompute=recompute,
         backward=backward,
-        weight_s=sum(map(mul, counts, [block.weight_s for block in blocks])),
+        weight_s=backward_s - rest_s,
         forward_wait_s=forward_wait_s,
         backward_wait_s=backward_wait_s,
         forward_s=forward_s,

@@ -396,13 +396,17 @@ class InferenceKernels(InferenceAttention):
         return [Step((self.stream("head", "sampling", "sampling", elements, kernels=4.0),))]
 
 
+MATRIX_UNIT = 1.5
+"""Times the vector units' FLOP/s from which a device has units of its own for products: those of 2026 have 1, or 2."""
+
+
 def inference_kernels(scenario: GenerationScenario, formats: Formats, batch: Batch) -> InferenceKernels:
     """Return the kernels and sizes of one pass of ``batch`` under ``scenario``'s plan."""
     plan, device = scenario.plan, scenario.cluster.device
     unquantized = formats.operands[formats.plain]
     expands = plan.engine.llama_cpp.expands_weights and not batch.decode
     if expands:
-        expands = anywhere(device.peak_flops[unquantized.compute_dtype] > device.vector_flops)
+        expands = anywhere(device.peak_flops[unquantized.compute_dtype] > MATRIX_UNIT * device.vector_flops)
     return InferenceKernels(
         model=scenario.model,
         engine=plan.engine,
