@@ -41,9 +41,7 @@ FORMS: Final = (
     _form("a profiler trace", "traceEvents", "use `sightline explain {file}`"),
     _form("an adapter's configuration", "peft_type", "use --model with its base model and --set plan.adapter=lora"),
     _form("a benchmark result", "benchmarks input_lens mean_ttft_ms median_ttft_ms request_throughput", _TRACE),
-    _form(
-        "a file beside a model's config", "weight_map tokenizer_class _from_model_config", "use --model with its folder"
-    ),
+    _form("a part of a model", "weight_map tokenizer_class _from_model_config", "use --model with its folder"),
 )
 """Forms of mappings, in the order in which they are tried: each has one of its keys."""
 _TEXTS: Final = (
@@ -59,13 +57,9 @@ _FOLDERS: Final = {
     "run.json": _form("the folder of a measured run", "", "use `sightline predict {file}/run.json`"),
 }
 """What a folder is, by a file in it."""
-_ENDINGS: Final = {
-    **dict.fromkeys((".safetensors", ".gguf", ".bin", ".pt"), FORMS[-1]),
-    ".sh": _TEXTS[0],
-    ".toml": _TEXTS[1],
-    ".gz": _TEXTS[2],
-    ".jsonl": _TEXTS[3],
+_ENDINGS: Final = dict(zip((".sh", ".toml", ".gz", ".jsonl"), _TEXTS, strict=True)) | {
     ".parquet": _TEXTS[3],
+    **dict.fromkeys((".safetensors", ".gguf", ".bin", ".pt"), FORMS[-1]),
 }
 _HEAD: Final = 2**16
 
