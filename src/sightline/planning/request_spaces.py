@@ -138,20 +138,14 @@ def _frameworks(space: Space[Any]) -> Sequence[str]:
 
 
 def in_other_frameworks(
-    spaces: Sequence[Space[Any]],
-    source: object,
-    free: Iterable[str] | None,
-    devices: Sequence[str],
-    overrides: Overrides,
+    spaces: Sequence[Space[Any]], overrides: Overrides, read: Callable[[Overrides], list[Space[Any]]]
 ) -> list[Space[Any]]:
     """Return the spaces of a source of training in every framework with a launch; none where it names a framework.
 
     Args:
         spaces: Those of the typical framework.
-        source: As `spaces_of` takes it, like the others.
-        free: Fields of the plan to search.
-        devices: Clusters in place of the source's.
         overrides: Values by dotted key.
+        read: Reads the source again with such values.
     """
     scenario = spaces[0].scenario
     is_open = any(warning.startswith(NOT_NAMED) for warning in scenario.warnings)
@@ -161,7 +155,7 @@ def in_other_frameworks(
     said = f"{NOT_NAMED}, and no plan of {names[0]} meets the request; also searched: {', '.join(names[1:])}"
     stated = {**read_overrides(overrides), "plan.framework": {"any": names}}
     with suppress(InputError):  # others have no such plan
-        return [replace(one, warnings=(*spaces[0].warnings, said)) for one in spaces_of(source, free, devices, stated)]
+        return [replace(one, warnings=(*spaces[0].warnings, said)) for one in read(stated)]
     return []
 
 

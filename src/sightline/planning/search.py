@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from time import perf_counter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -121,7 +122,7 @@ def plan(
     search = _search_of(kind)
     answer = search(spaces, options, command, progress)
     if not (answer.stopped or any(one.launchable for one in answer.plans)):
-        others, _ = priced(in_other_frameworks(spaces, read, free, devices, overrides), prices)
+        others, _ = priced(in_other_frameworks(spaces, overrides, partial(spaces_of, read, free, devices)), prices)
         own = [replace(space, launchable=True) for space in spaces]
         if others and (launchable or not search(own, {**options, "where": None}, command, progress).plans):
             spaces = [replace(space, launchable=launchable) for space in others]
