@@ -36,7 +36,8 @@ def file(tmp_path):
 
 def test_a_person_reads_a_table_reasons_and_commands(file, in_process):
     code, out, err = in_process("plan", file)
-    assert (code, err) == (0, "")
+    # A slow machine shows progress.
+    assert (code, [line for line in err.splitlines() if not line.startswith("searching")]) == (0, [])
     for said in (
         "llama-2-7b on 8 x a100-sxm-80gb",
         "evaluated",
