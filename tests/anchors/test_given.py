@@ -1,12 +1,13 @@
 """What may be given as an anchor, and what teaches nothing."""
 
+import json
 from dataclasses import replace
 
 import pytest
 from anchor_steps import measured, steps
 
 import sightline as sl
-from sightline.anchors.sources import of_document
+from sightline.anchors.sources import anchors_of, of_document
 from sightline.errors import InputError
 
 
@@ -43,6 +44,13 @@ def test_what_is_no_anchor_is_a_sentence():
     for given in (3, [3.5]):
         with pytest.raises(InputError, match=r"float|int"):
             sl.anchored(given if isinstance(given, list) else [given])
+
+
+@pytest.mark.parametrize("scenario", ["x", [1], 3, True])
+def test_a_result_whose_scenario_is_no_mapping_is_refused(scenario, tmp_path):
+    (tmp_path / "result.json").write_text(json.dumps({"source": "measured", "scenario": scenario, "step_time_s": 1}))
+    with pytest.raises(InputError, match="model"):
+        anchors_of(str(tmp_path / "result.json"))
 
 
 @pytest.mark.parametrize("measurements", ["all", ["one"], [{"model": 3, "cluster": 4}], [[1]], {"a": 1}])

@@ -306,7 +306,7 @@ def _of_file(path: Path) -> Anchor:
     """The anchor of a file's scenarios, or of a result that ``measure --json`` wrote."""
     documents = [document.mapping for document in read_source(path).documents]
     results = [one for one in documents if isinstance(one, Mapping) and one.get("source") in ("measured", "predicted")]
-    if results:
+    if results and all(isinstance(result.get("scenario") or {}, Mapping) for result in results):
         return joined([_of_result(result.get("scenario") or {}, result, str(path)) for result in results], str(path))
     return _of_scenarios(_listed(load(path)), str(path), path.parent)
 
