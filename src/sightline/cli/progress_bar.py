@@ -82,17 +82,18 @@ class _Lines:
 
     def __init__(self, silence_s: float) -> None:
         self._begins = monotonic() + silence_s
-        self._shown: tuple[str, float] | None = None
+        self._shown = State(done=0, total=None, what="")
+        self._at = 0.0
 
     def show(self, state: State) -> None:
-        """Print how far the work is, unless that was said a moment ago."""
+        """Print how far the work is, unless that was said already or something else a moment ago."""
         now = monotonic()
-        if now < self._begins:
+        is_new_stage = state.what != self._shown.what
+        if now < self._begins or state == self._shown or (not is_new_stage and now - self._at < LINES_EVERY_S):
             return
-        if self._shown is None or self._shown[0] != state.what or now - self._shown[1] >= LINES_EVERY_S:
-            self._shown = state.what, now
-            of = "" if state.total is None else f" of {state.total:,}"
-            print_remark(f"{state.what}: {state.done:,}{of}")
+        self._shown, self._at = state, now
+        of = "" if state.total is None else f" of {state.total:,}"
+        print_remark(f"{state.what}: {state.done:,}{of}")
 
 
 class _Bar:

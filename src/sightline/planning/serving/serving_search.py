@@ -287,11 +287,14 @@ def _choices(one: Finalist) -> set[tuple[str, str]]:
 
 
 def _as_checkpoint(found: Simulated, spaces: Sequence[ServingSpace], progress: Progress) -> None:
-    """Add the most promising layout without quantization where formats are free and none of it was simulated."""
-    if not is_of_any_format(spaces) or any(one.finalist.keeps_numerics for one in found.trials):
-        return
+    """Add the most promising layout without quantization where formats are free and its engine has none of it yet."""
     plain = next((one for one in found.swept.finalists if one.keeps_numerics), None)
-    if plain is not None and found.stated:
+    if plain is None or not is_of_any_format(spaces):
+        return
+    simulated = [one.finalist for one in found.trials if one.finalist.keeps_numerics]
+    if any(one.scenario.plan.engine.name == plain.scenario.plan.engine.name for one in simulated):
+        return
+    if found.stated:
         plain = fewest(plain, _replicas(plain), allowed_counts(spaces), progress.check)
     if plain is not None:
         _add(found, plain, len(found.trials) + 1, progress)
