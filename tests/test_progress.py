@@ -32,7 +32,8 @@ def test_states_between_are_told_as_often_as_asked():
     assert [state.done for state in heard] == [0, 2, 4, 6, 8, 10]
 
 
-def test_a_check_tells_how_far_the_work_is():
+def test_a_check_tells_after_a_while_how_far_the_work_is(monkeypatch):
+    monkeypatch.setattr("sightline.progress.AGAIN_S", 0.0)
     heard = []
     progress = Progress(heard.append, every_s=0)
     progress.begin(4, "simulating")

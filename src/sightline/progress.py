@@ -41,6 +41,10 @@ def _nobody(_: State) -> None:
     """Tell nobody."""
 
 
+AGAIN_S: Final = 1.0
+"""Seconds without anything done after which the state is told again."""
+
+
 class Progress:
     """Counts what is done of long work and carries the wish to stop it. Any thread may call it.
 
@@ -84,10 +88,11 @@ class Progress:
         self.cancelled = True
 
     def check(self) -> None:
-        """Raise `Cancelled` once somebody asked to stop; who waits is told again how far the work is."""
+        """Raise `Cancelled` once somebody asked to stop; who waits is told again now and then how far the work is."""
         if self.cancelled:
             raise Cancelled
-        self.advance(0)
+        if time.monotonic() - self._told_at >= max(self._every_s, AGAIN_S):
+            self.advance(0)
 
     def over(self, items: Sequence[Item], what: str) -> Iterator[Item]:
         """Go through ``items`` as a stage; ends early, without an error, once somebody asked to stop."""

@@ -152,7 +152,8 @@ def test_scenarios_with_mistakes_are_skipped_and_counted_by_reason() -> None:
     wrong = [WRONG, WRONG | {"plan": {"framework": "megatron", "tensor_parallel": 5}}, BASE | {"model": "none"}]
     loaded = read_all([[BASE, *wrong]], skip_invalid=True)
     assert len(loaded.scenarios) == len(loaded.cells) == 1
-    assert [mapping for mapping, _ in loaded.skipped] == wrong
+    named = [one | {"name": f"scenario {place}"} for place, one in enumerate(wrong, 2)]
+    assert [mapping for mapping, _ in loaded.skipped] == named
     counted, heads, model = loaded.not_answered()
     assert counted.startswith("3 of 4 ")
     assert heads.startswith("2 x plan.tensor_parallel is 3")
