@@ -273,8 +273,9 @@ def _region(
 def _promised(answer: PlanAnswer) -> dict[str, float]:
     """The limits of a load's objective by the result key of the percentile that has to keep them."""
     slo = getattr(answer.plans[0].profile.scenario.workload, "slo", None)
-    limits = {} if slo is None else slo.limits
-    return {plan_columns.at_percentile(key, slo.percentile): limit for key, limit in limits.items()}
+    if slo is None:
+        return {}
+    return {plan_columns.at_percentile(key, slo.percentile): limit for key, limit in slo.limits.items()}
 
 
 def _limits(answer: PlanAnswer, limits: Mapping[str, float], room: Room) -> Iterator[figure.Panel | figure.Group]:
