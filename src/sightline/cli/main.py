@@ -35,6 +35,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         # CPython notes an interrupt of code that runs from text, as when a dataclass is made, and would end by the
         # signal instead of with our exit code. Running text once more makes it forget.
         exec("")  # noqa: S102
+        if arguments is None:
+            _forget_unwritten()
         if arguments is None and _REPORTS_LEAKS not in sys.modules:
             gc.freeze()  # what a process holds ends with it: looking for dead cycles at exit took a tenth of its time
 
@@ -69,9 +71,19 @@ def _command(arguments: Sequence[str]) -> int:
     return outcome if isinstance(outcome, int) else DONE
 
 
+def _forget_unwritten() -> None:
+    """Lose what a full disk has no room for: Python would try once more and end with an exit code of its own."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
 def _complain(problems: Sequence[str], code: int) -> int:
-    for problem in problems:
-        print(f"sightline: {problem}", file=sys.stderr)
+    with suppress(OSError):
+        for problem in problems:
+            print(f"sightline: {problem}", file=sys.stderr)
     return code
 
 
