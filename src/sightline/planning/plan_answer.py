@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Any, Self, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 from sightline.errors import InputError
 from sightline.profile import Profile
@@ -147,10 +147,10 @@ class Counts:
     rejected: Counter[str] = field(default_factory=Counter)
     stopped: bool = False
 
-    def joined(self, *others: "Counts | PlanAnswer") -> Self:
+    def joined(self, *others: "Counts | PlanAnswer") -> "Counts":
         """Return these with those of other searches."""
         every = (self, *others)
-        return type(self)(
+        return Counts(
             evaluated=sum(one.evaluated for one in every),
             feasible=sum(one.feasible for one in every),
             rejected=sum((Counter(one.rejected) for one in every), Counter()),

@@ -217,9 +217,8 @@ class _Parts:
 
     def joined(self, *, stopped: bool) -> tuple[Counts, list[Candidate]]:
         """Return all together."""
-        counts = Counts(stopped=stopped)
-        for _, one in self._counts:
-            counts = counts.joined(one)
+        whole = Counts(stopped=stopped).joined(*(counts for _, counts in self._counts))
+        counts = Counts(evaluated=whole.evaluated, feasible=whole.feasible, rejected=whole.rejected, stopped=whole.stopped)
         candidates = (
             Candidate(keys=keys, memory_bytes=plan.pop(_MEMORY), fields={**plan, "offload": frozenset(plan["offload"])})
             for keys, *_, plan in self._kept
