@@ -218,7 +218,9 @@ class _Parts:
     def joined(self, *, stopped: bool) -> tuple[Counts, list[Candidate]]:
         """Return all together."""
         whole = Counts(stopped=stopped).joined(*(counts for _, counts in self._counts))
-        counts = Counts(evaluated=whole.evaluated, feasible=whole.feasible, rejected=whole.rejected, stopped=whole.stopped)
+        counts = Counts(
+            evaluated=whole.evaluated, feasible=whole.feasible, rejected=whole.rejected, stopped=whole.stopped
+        )
         candidates = (
             Candidate(keys=keys, memory_bytes=plan.pop(_MEMORY), fields={**plan, "offload": frozenset(plan["offload"])})
             for keys, *_, plan in self._kept
