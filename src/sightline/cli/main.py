@@ -72,12 +72,14 @@ def _command(arguments: Sequence[str]) -> int:
 
 
 def _forget_unwritten() -> None:
-    """Lose what a full disk has no room for: Python would try once more and end with an exit code of its own."""
+    """Lose what a full disk has no room for."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except OSError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+            from sightline.cli.output import lose
+
+            lose(stream)
 
 
 def _complain(problems: Sequence[str], code: int) -> int:

@@ -10,7 +10,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from sightline.errors import InputError, WorkError, reason
 from sightline.whole_files import unwritable, write_whole
@@ -167,15 +167,15 @@ def print_text(text: str) -> None:
         sys.stdout.write(text)
         sys.stdout.flush()
     except BrokenPipeError:
-        _lose_stdout()
+        lose(sys.stdout)
     except OSError as error:
-        _lose_stdout()
+        lose(sys.stdout)
         raise WorkError(f"cannot write the answer: {reason(error).lower()}") from error
 
 
-def _lose_stdout() -> None:
-    """Nothing more can be said, and the interpreter must not try when it flushes at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def lose(stream: IO[str]) -> None:
+    """Write no more to a stream: the interpreter would try once more at exit, and end with an exit code of its own."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def write_file(path: str, content: str | bytes) -> None:
