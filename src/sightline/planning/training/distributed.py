@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sightline.loading.written import to_mapping
+from sightline.planning.plan_answer import Counts
 from sightline.planning.ranking import front_of
 from sightline.planning.training.best import Candidate
 from sightline.planning.training.candidates import layout_of
-from sightline.planning.training.training_search import Bounds, Counts, Request, pieces_of, search_space
+from sightline.planning.training.training_search import Bounds, Request, pieces_of, search_space
 from sightline.progress import Progress
 from sightline.scenario import Scenario
 from sightline.scenario.space import Space
@@ -217,12 +218,8 @@ class _Parts:
 
     def joined(self, *, stopped: bool) -> tuple[Counts, list[Candidate]]:
         """Return all together."""
-        whole = Counts(stopped=stopped).joined(*(counts for _, counts in self._counts))
-        counts = Counts(
-            evaluated=whole.evaluated, feasible=whole.feasible, rejected=whole.rejected, stopped=whole.stopped
-        )
         candidates = (
             Candidate(keys=keys, memory_bytes=plan.pop(_MEMORY), fields={**plan, "offload": frozenset(plan["offload"])})
             for keys, *_, plan in self._kept
         )
-        return counts, list(candidates)
+        return Counts(stopped=stopped).joined(*(counts for _, counts in self._counts)), list(candidates)

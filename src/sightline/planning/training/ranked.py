@@ -13,12 +13,12 @@ from sightline.content import fields_of
 from sightline.explanation.compared import SAME
 from sightline.launching.registry import obstacles
 from sightline.planning.clusters import devices_setting, price_assumptions
-from sightline.planning.plan_answer import LazySequence, Neighbour, PlanAnswer, RankedPlan, by_loss
+from sightline.planning.plan_answer import Counts, LazySequence, Neighbour, PlanAnswer, RankedPlan, by_loss
 from sightline.planning.ranking import front_of, in_order, numbered, spread_over, with_ties
 from sightline.planning.training.best import Candidate
 from sightline.planning.training.candidates import resolved
 from sightline.planning.training.objectives import UNCERTAIN, Measure, shown_value
-from sightline.planning.training.training_search import Counts, Request, search_space
+from sightline.planning.training.training_search import MICRO_BATCH, SLOWER, Request, search_space
 from sightline.prediction import predict
 from sightline.prediction.training.memory import MEMORY_SPREAD
 from sightline.profile import Profile
@@ -69,7 +69,9 @@ def best_plans(
     With ``workers``, or with a place ``where`` what is found is kept, each space is searched in parts.
     """
     if workers is None and where is None:
-        parts = [search_space(space, request, progress=progress) for space in spaces]
+        parts: list[tuple[Counts, list[Candidate]]] = [
+            search_space(space, request, progress=progress) for space in spaces
+        ]
     else:
         from sightline.planning.training.distributed import search_spaces
 
@@ -156,7 +158,10 @@ def _ranked_plan(found: Found, request: Request) -> RankedPlan:
 
 def _without_plans(spaces: Sequence[Space[Scenario]], counts: Sequence[Counts]) -> Iterator[str]:
     """Yield a sentence for each value beside the mesh that no valid plan has, where another has some."""
-    are_there = [bool(one.evaluated or one.stopped or one.not_evaluated) for one in counts]
+    # Valid plans that a bound left out are there too.
+    are_there = [
+        bool(one.evaluated or one.stopped or one.rejected[MICRO_BATCH] or one.rejected[SLOWER]) for one in counts
+    ]
     if not any(are_there):
         return
     for key in dict.fromkeys(key for space in spaces if not space.clusters for key in space.options):

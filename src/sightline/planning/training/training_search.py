@@ -132,11 +132,6 @@ SAMPLED_ROWS, SAMPLED = 1 << 14, 8
 class Counts(plan_answer.Counts):
     """How many plans of training there were."""
 
-    @property
-    def not_evaluated(self) -> int:
-        """Valid plans that a bound left out."""
-        return self.rejected[MICRO_BATCH] + self.rejected[SLOWER]
-
     def add(self, block: Block, exceeded: Mapping[str, Any]) -> None:
         """Count the plans of a block, of which those beyond a limit no longer fit."""
         self.evaluated += block.evaluated
