@@ -10,7 +10,7 @@ import numpy as np
 from sightline.content import fields_of
 from sightline.errors import InputError
 from sightline.frameworks import Engine
-from sightline.launching.engines.requests import least_budget, pools
+from sightline.launching.engines.requests import as_generation, least_budget, pools
 from sightline.launching.engines.servers import largest_node, placed
 from sightline.launching.registry import ENGINE_WRITERS
 from sightline.quantities import Count, show
@@ -258,11 +258,8 @@ def launch_questions(scenario: Any) -> Iterator[tuple[tuple[Rule, ...], Facts]]:
 def without_option(scenario: Any) -> Iterator[tuple[str, bool]]:
     """Yield a sentence for each stated field that the engine has no option for, and whether it changes figures."""
     # Imported here because few plans state what their engine has no option for.
-    from sightline.launching.engines.requests import as_generation
     from sightline.prediction import predict
 
-    if scenario.plan.engine.name in WITHOUT_OPTION and not isinstance(scenario, GenerationScenario):
-        scenario = as_generation(scenario)
     plan, engine = scenario.plan, scenario.plan.engine
     defaults = {
         "memory_fraction": engine.memory.memory_fraction,
@@ -272,7 +269,13 @@ def without_option(scenario: Any) -> Iterator[tuple[str, bool]]:
     }
     # Files below 16 bits are computed in fp16.
     is_fp16 = engine.name == "llama.cpp" and gguf_weights(scenario.model, plan.quantization)
-    for key in (*WITHOUT_OPTION.get(engine.name, ()), *(["dtype"] if is_fp16 else [])):
+    keys = (*WITHOUT_OPTION.get(engine.name, ()), *(["dtype"] if is_fp16 else []))
+    if all(getattr(plan, key) == defaults.get(key) for key in keys):
+        return
+    if not isinstance(scenario, GenerationScenario):
+        scenario = as_generation(scenario)
+        plan = scenario.plan
+    for key in keys:
         stated, own = getattr(plan, key), defaults.get(key)
         if stated == own:
             continue
