@@ -50,11 +50,18 @@ MATMUL_FORMATS: Mapping[str, MatmulFormat] = {
 """By kernel. ``mxfp4`` as GPT-OSS is served: 4-bit weights, 16-bit activations."""
 
 WEIGHT_FORMATS: Mapping[str, str] = {
-    word: {"int8": "w8a16", "int4": "w4a16"}.get(word, word)
-    for word in (
-        *("fp8", "fp8-block", "w8a8", "w8a16", "int8", "w4a16", "int4"),
-        *("nf4", "nvfp4", "mxfp4", "q4_0", "q4_k_m"),
-    )
+    "fp8": "fp8",
+    "fp8-block": "fp8-block",
+    "w8a8": "w8a8",
+    "w8a16": "w8a16",
+    "int8": "w8a16",
+    "w4a16": "w4a16",
+    "int4": "w4a16",
+    "nf4": "nf4",
+    "nvfp4": "nvfp4",
+    "mxfp4": "mxfp4",
+    "q4_0": "q4_0",
+    "q4_k_m": "q4_k_m",
 }
 """Format of the weights, as matmul kernels are called, by word."""
 

@@ -35,10 +35,12 @@ from sightline.simulation.times import CONTEXT_BITS, axis_points, packed, prompt
 
 CUTS_BY_CHOICE = ("vllm", "tgi", "tensorrt-llm")
 """Policies that cut prompts or not, as the plan says; the others have one way."""
-DISAGGREGATED = WITH_TIERS = ("vllm", "sglang", "tensorrt-llm")
-"""Policies of engines whose workers for prompts and for decoding are apart, and that keep what the device evicts."""
+DISAGGREGATED = ("vllm", "sglang", "tensorrt-llm")
+"""Policies of engines whose workers for prompts and for decoding are apart."""
 WITHOUT_PREFIX_CACHE = ("vllm-0", "orca", "static")
 WITHOUT_BUDGET = ("orca", "static")
+WITH_TIERS = ("vllm", "sglang", "tensorrt-llm")
+"""Policies of engines that keep what the device evicts in other memories."""
 WITH_DRAFTS = ("vllm", "sglang", "tgi", "tensorrt-llm")
 """Policies whose decode passes may verify drafted tokens."""
 
