@@ -79,14 +79,14 @@ def test_stated_means_teach_and_other_keys_are_unused(outcome):
 @pytest.mark.parametrize(
     ("table", "said"),
     [
-        ({"arrival_s": [0.0], "prompt_tokens": [5]}, "no column output_tokens"),
-        ({"arrival_s": [0.0], "prompt_tokens": [5], "output_tokens": [5]}, "has no columns first_token_s"),
-        ({"arrival_s": ["soon"], "prompt_tokens": [5], "output_tokens": [5]}, "arrival_s .* not numbers"),
-        ({"arrival_s": [0.0, None], "prompt_tokens": [5, 5], "output_tokens": [5, 5]}, "arrival_s .* empty cells"),
-        (TIMED | {"arrival_s": [1e300]}, "arrival_s .* numbers outside 0 to 1e"),
-        (TIMED | {"output_tokens": [-1]}, "output_tokens .* numbers outside 0"),
-        (TIMED | {"first_token_s": [0.5]}, "row 1 .* first token before its arrival"),
-        (TIMED | {"last_token_s": [1.5]}, "row 1 .* last token before its first"),
+        ({"arrival_s": [0.0], "prompt_tokens": [5]}, "lacks the column output_tokens"),
+        ({"arrival_s": [0.0], "prompt_tokens": [5], "output_tokens": [5]}, "has no column first_token_s"),
+        ({"arrival_s": ["soon"], "prompt_tokens": [5], "output_tokens": [5]}, "line 2: arrival_s is 'soon'"),
+        ({"arrival_s": [0.0, None], "prompt_tokens": [5, 5], "output_tokens": [5, 5]}, "line 3: arrival_s is empty"),
+        (TIMED | {"arrival_s": [1e300]}, "arrival_s is '1e.300'; .* up to 1e"),
+        (TIMED | {"output_tokens": [-1]}, "output_tokens is '-1'"),
+        (TIMED | {"first_token_s": [0.5]}, "line 2 .* first token before its arrival"),
+        (TIMED | {"last_token_s": [1.5]}, "line 2 .* last token before its first"),
     ],
 )
 def test_a_log_that_says_too_little_is_refused(table, said, tmp_path):

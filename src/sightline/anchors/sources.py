@@ -3,21 +3,18 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import UTC, datetime
-from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sightline.anchors.files import ENDINGS, anchor_names, read_anchor, save_anchor
 from sightline.errors import InputError, missing_file, nearest, noted, prefixed, refuse
 from sightline.folders import located
 from sightline.loading import load, to_mapping
 from sightline.loading.sources import read_source
-from sightline.loading.traces.rows import LARGEST, numbered
-from sightline.loading.traces.shapes import IDS
-from sightline.parquet import first_line, polars_faults, refuse_deep_file
+from sightline.loading.traces import Columns, open_trace
+from sightline.loading.traces.shapes import MOMENTS, NEEDED, SPANS, TIME
 from sightline.prediction.anchoring.anchor import Anchor, anchor_of, joined
 from sightline.prediction.anchoring.anchored import Anchored
 from sightline.prediction.anchoring.timed import TIMES, WITHOUT_TIME, Answered, task_name
@@ -26,15 +23,11 @@ from sightline.runs import Run, Store, open_store
 from sightline.runs.store import LATEST
 from sightline.scenario import GenerationScenario, OperatorScenario, Scenario, ServingScenario
 from sightline.simulation.anchoring import QUANTITIES, ServedLoad, anchor_of_load, without_rows
-from sightline.simulation.load import Requests
+from sightline.simulation.load import COLUMNS, Requests
 from sightline.simulation.outcome import COMPLETED, Outcome
 
 LOG = "requests"
 """Key of ``measured`` that names a log of requests."""
-NEEDED = ("arrival_s", "prompt_tokens", "output_tokens")
-TIME_COLUMNS = (("first_token_s", "last_token_s"), ("ttft_s", "latency_s"))
-"""Columns that say when tokens came: as times of the log's clock, or from a request's arrival."""
-OPTIONAL = ("prefix_id", "prefix_tokens", "session_id", "think_s", "priority", "adapter")
 
 
 def anchor_of_outcome(name: str, scenario: ServingScenario, outcome: Outcome) -> Anchor:
@@ -76,84 +69,30 @@ def _mean(value: Any) -> float:
 
 
 def _logged(name: str, scenario: ServingScenario, path: Path) -> ServedLoad:
-    table = _table(path)
-    columns = _columns(table, path)
-    arrival_s = columns["arrival_s"]
-    times = next((pair for pair in TIME_COLUMNS if {*pair} <= {*columns}), None)
+    with prefixed(f"measured.{LOG}: "):
+        columns = _columns(path)
+    arrival_s = columns[TIME]
+    times = next((pair for pair in (MOMENTS[1:], SPANS) if {*pair} <= {*columns}), None)
     if times is None:
-        raise InputError(f"{path} has no columns {' or '.join(' and '.join(pair) for pair in TIME_COLUMNS)}")
-    since = 0.0 if times is TIME_COLUMNS[0] else arrival_s
-    order = np.argsort(arrival_s, kind="stable")
+        either = " or ".join(" and ".join(pair) for pair in (MOMENTS[1:], SPANS))
+        raise InputError(f"measured.{LOG}: '{path}' has no column {either}")
+    since = arrival_s if times is SPANS else 0.0
     first_s, last_s = (columns[key] + since for key in times)
     impossible = np.flatnonzero((first_s <= arrival_s) | (last_s < first_s))
     if impossible.size:
-        one = f"measured.{LOG}: row {impossible[0] + 1} of '{path}'"
+        one = f"measured.{LOG}: line {columns['line'][impossible[0]]} of '{path}'"
         raise InputError(f"{one} has its first token before its arrival, or its last token before its first")
-    shared = {
-        key: np.nan_to_num(columns[key]).astype(np.int64) for key in OPTIONAL if key in columns and key != "think_s"
-    }
-    requests = Requests(
-        arrival_s=arrival_s,
-        prompt_tokens=columns["prompt_tokens"].astype(np.int64),
-        output_tokens=columns["output_tokens"].astype(np.int64),
-        think_s=columns.get("think_s", np.zeros(0)),
-        **shared,
-    )
-    return ServedLoad(
-        name=name,
-        scenario=scenario,
-        requests=requests[order],
-        first_token_s=first_s[order],
-        last_token_s=last_s[order],
-    )
+    requests = Requests(**{key: columns[key] for key in COLUMNS if key in columns})
+    return ServedLoad(name=name, scenario=scenario, requests=requests, first_token_s=first_s, last_token_s=last_s)
 
 
-def _table(path: Path) -> Any:
-    import polars
-
-    try:
-        if path.suffix != ".parquet":
-            return polars.read_csv(path)
-        refuse_deep_file(path)
-        return polars.read_parquet(path)
-    except FileNotFoundError:
-        with prefixed(f"measured.{LOG}: "):
-            raise missing_file(path) from None
-    except polars_faults(OSError) as error:
-        reason = first_line(error)
-        raise InputError(f"measured.{LOG}: '{path}' is not valid CSV or Parquet: {reason}") from None
-
-
-def _ids(column: Any) -> NDArray[np.int64]:
-    """Numbers of a column's words, as those of a trace; whole numbers may be floats beside empty cells."""
-    whole = column.fill_nan(None).cast(int, strict=False) if column.dtype.is_float() else column
-    return numbered(whole.to_list(), {})
-
-
-def _columns(table: Any, path: Path) -> dict[str, NDArray[Any]]:
-    """The columns that are known, as numbers; NaN where a cell is empty, -1 in columns that tell requests apart."""
-    missing = [key for key in NEEDED if key not in table.columns]
-    if missing:
-        raise InputError(f"measured.{LOG}: '{path}' has no column {', '.join(missing)}; needed: {', '.join(NEEDED)}")
-    known = [key for key in (*NEEDED, *OPTIONAL, *chain(*TIME_COLUMNS)) if key in table.columns]
-    columns: dict[str, NDArray[Any]] = {}
-    for key in known:
-        if key in IDS:
-            columns[key] = _ids(table[key])
-            continue
-        no_numbers = InputError(f"measured.{LOG}: column {key} of '{path}' has values that are not numbers")
-        if table[key].dtype.is_nested():
-            raise no_numbers
-        try:
-            columns[key] = table[key].cast(float).fill_null(float("nan")).to_numpy()
-        except Exception as error:
-            raise no_numbers from error
-        least = -LARGEST if key == "priority" else 0.0
-        if not (np.isnan(columns[key]) | ((columns[key] >= least) & (columns[key] <= LARGEST))).all():
-            raise InputError(f"measured.{LOG}: column {key} of '{path}' has numbers outside {least:g} to {LARGEST:g}")
-    unknown = [key for key in NEEDED if np.isnan(columns[key]).any()]
-    if unknown:
-        raise InputError(f"measured.{LOG}: column {', '.join(unknown)} of '{path}' has empty cells")
+def _columns(path: Path) -> Columns:
+    """The columns of a log, in order of arrival."""
+    if not path.is_file():
+        raise missing_file(path)
+    columns = open_trace(path).whole()
+    if TIME not in columns:
+        raise InputError(f"'{path}' has no column {TIME}; needed: {TIME}, {', '.join(NEEDED)}")
     return columns
 
 

@@ -147,7 +147,7 @@ def _workload(stated: object, base: Path, complaints: Complaints, remarks: list[
     """The load, or None with every mistake noted; ``remarks`` get what is said of its trace."""
     before = len(complaints.problems)
     values = check(SERVE, stated, "workload", complaints).values
-    trace = _trace(values["trace"], base, complaints, remarks) if "trace" in values else None
+    trace, sent = _trace(values["trace"], base, complaints, remarks) if "trace" in values else (None, {})
     if "requests" in values and trace is not None:
         complaints.add("workload has both requests and trace; allowed: one of them")
     if "requests" not in values and "trace" not in values:
@@ -156,7 +156,10 @@ def _workload(stated: object, base: Path, complaints: Complaints, remarks: list[
     sessions = _sessions(values.get("sessions"), base, complaints)
     if sessions is not None and trace is not None:
         complaints.add("workload.sessions applies to requests; a trace sets its sessions in column session_id")
-    arrival = read_arrival(values.get("arrival"), complaints, has_trace="trace" in values, turns="sessions" in values)
+    arriving = values.get("arrival")
+    if sent and arriving is None:
+        remarks.append(f"workload.trace {trace} was sent as workload.arrival {show(dict(sent))}; this is simulated")
+    arrival = read_arrival(arriving or sent, complaints, has_trace="trace" in values, turns="sessions" in values)
     slo = _slo(values.get("slo"), complaints, remarks)
     if len(complaints.problems) > before:
         return None
@@ -165,18 +168,18 @@ def _workload(stated: object, base: Path, complaints: Complaints, remarks: list[
     )
 
 
-def _trace(stated: str, base: Path, complaints: Complaints, remarks: list[str]) -> str:
-    """The path of a trace whose columns are known."""
+def _trace(stated: str, base: Path, complaints: Complaints, remarks: list[str]) -> tuple[str, Mapping[str, Any]]:
+    """The path of a trace whose columns are known, and the keys of ``workload.arrival`` that it states."""
     check_file("workload.trace", stated)
     path = stated_path(base, stated)
     if not path.is_file():
         why = "this is a folder; allowed: a file" if path.is_dir() else (f"this file does not exist{_near_file(path)}")
         complaints.add(f"workload.trace is {show(stated)}; {why}")
-        return str(path)
+        return str(path), {}
     trace = complaints.note(open_trace, path, remarks.append)
     if trace is not None and trace.shape.name:
         remarks.append(f"workload.trace {path} is read as {trace.shape.name}")
-    return str(path)
+    return str(path), {} if trace is None else trace.shape.arrival
 
 
 def _near_file(path: Path) -> str:

@@ -4,11 +4,13 @@ import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
+
 from sightline.content import record
 from sightline.errors import InputError, reason
 from sightline.loading.traces.documents import document_of, table_of
-from sightline.loading.traces.rows import Columns, Conversations, Reader, iterate
-from sightline.loading.traces.shapes import Shape, recognized
+from sightline.loading.traces.rows import LATE_S, Columns, Conversations, Reader, iterate
+from sightline.loading.traces.shapes import TIME, Shape, recognized
 from sightline.loading.traces.tables import Block, blocks_of
 from sightline.quantities import counted
 
@@ -28,16 +30,28 @@ class Trace:
     document: Block | None
     """Its rows where the file had to be read as a whole."""
 
-    def columns(self, on_remark: Callable[[str], None] = _ignore) -> Iterator[Columns]:
+    def whole(self) -> Columns:
+        """Return the columns of all requests in order of arrival, wherever they stand in the file.
+
+        Raises:
+            InputError: A row is wrong, or none is left.
+        """
+        parts = list(self.columns(ordered=False))
+        columns = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+        order = np.argsort(columns[TIME], kind="stable") if TIME in columns else slice(None)
+        return {key: values[order] for key, values in columns.items()}
+
+    def columns(self, on_remark: Callable[[str], None] = _ignore, *, ordered: bool = True) -> Iterator[Columns]:
         """Yield the columns of the requests in blocks, in order of arrival: ours by name, and ``line``.
 
         Times are seconds; where they are those of a clock, from the first request on. ``on_remark`` takes sentences
-        about what was left out.
+        about what was left out. Rows may be a little late, or unless ``ordered`` stand anywhere.
 
         Raises:
             InputError: A row is wrong, or none is left.
         """
         reader = self._reader(on_remark)
+        reader.most_allowed_late_s = LATE_S if ordered else np.inf
         conversations, found = self._conversations(), False
         for columns in self._rows(reader):
             found = True

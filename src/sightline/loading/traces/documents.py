@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from sightline.catalog.yaml12 import plain_reason
 from sightline.errors import InputError
-from sightline.loading.traces.shapes import NEEDED, TIME, Shape, recognized
+from sightline.loading.traces.clients import Client, client_of, clients, result_of
+from sightline.loading.traces.shapes import MEASURED, NEEDED, TIME, Shape, recognized
 from sightline.loading.traces.tables import Block, opened
 from sightline.quantities import counted
 
@@ -17,8 +18,6 @@ CHARACTERS: Final = 4
 LARGEST: Final = 10**9
 """Bytes of a document, unpacked."""
 SIZES: Final = {name: (name,) for name in NEEDED}
-CLIENT: Final = "a vllm bench serve result"
-GUIDELLM: Final = "a guidellm result"
 SHAREGPT: Final = "ShareGPT conversations"
 
 
@@ -31,7 +30,7 @@ def document_of(path: Path) -> Any:
         file.seek(0)
         begun = iter(lambda: file.readline(LARGEST), b"")
         row = _row(next(filter(bytes.strip, begun), b"")) if top == "{" else {}
-        if row and not row.keys() & {"input_lens", "benchmarks", "requests", "conversations"}:
+        if row and not row.keys() & {"requests", "conversations"} and client_of(row) is None:
             return None
         file.seek(0)
         content = file.read(LARGEST + 1)
@@ -41,11 +40,12 @@ def document_of(path: Path) -> Any:
         )
     text = content.decode("utf-8-sig")
     try:
-        return [json.loads(line) for line in text.splitlines()] if "conversations" in row else json.loads(text)
+        of_lines = "conversations" in row or ((client := client_of(row)) is not None and client.is_log)
+        return [json.loads(line) for line in text.splitlines() if line.strip()] if of_lines else json.loads(text)
     except RecursionError:
         raise InputError(f"{path} is not valid JSON: nested too deeply") from None
     except ValueError as error:
-        lines = sum("input_lens" in _row(line) for line in text.splitlines()) if row else 0
+        lines = sum(client_of(_row(line)) is not None for line in text.splitlines()) if row else 0
         said = f"has {lines} results; allowed: one" if lines > 1 else f"is not valid JSON: {plain_reason(error)}"
         raise InputError(f"{path} {said}") from None
 
@@ -61,11 +61,9 @@ def _row(line: bytes | str) -> dict[str, Any]:
 
 def table_of(document: Any, place: str, on_remark: OnRemark) -> tuple[Shape, Block]:
     """Return the requests of a document as a table and its shape; raise `InputError` where none are in it."""
+    if (client := client_of(document)) is not None:
+        return _of_client(client, document, place, on_remark)
     if isinstance(document, Mapping):
-        if "input_lens" in document:
-            return _of_vllm(document, place, on_remark)
-        if "benchmarks" in document:
-            return _of_guidellm(document, place, on_remark)
         document = document.get("requests", [])
     if isinstance(document, Sequence) and document and all(isinstance(row, Mapping) for row in document):
         if "conversations" in document[0]:
@@ -74,7 +72,7 @@ def table_of(document: Any, place: str, on_remark: OnRemark) -> tuple[Shape, Blo
         return recognized(names, place), _rows(document, names)
     raise InputError(
         f"{place} is not a known requests file; allowed: a list of objects with arrival_s, prompt_tokens and "
-        f"output_tokens, {CLIENT}, {GUIDELLM}, or {SHAREGPT}"
+        f"output_tokens, {SHAREGPT}, or {', '.join(client.name for client in clients() if client.columns)}"
     )
 
 
@@ -82,53 +80,21 @@ def _rows(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Block:
     return Block(columns={name: [row.get(name) for row in rows] for name in names}, first_line=1)
 
 
-def _in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows by their times; clients write them in another order."""
-    return sorted(rows, key=lambda row: row["start"] if isinstance(row["start"], int | float) else 0.0)
-
-
-def _of_vllm(document: Mapping[str, Any], place: str, on_remark: OnRemark) -> tuple[Shape, Block]:
-    """What `vllm bench serve --save-result --save-detailed` wrote; other clients write the same keys."""
-    prompts, outputs = document["input_lens"], document.get("output_lens")
-    starts = document.get("start_times")
-    if not isinstance(prompts, list) or not isinstance(outputs, list) or len(outputs) != len(prompts):
-        raise InputError(f"{place} lacks output_lens, one per entry of input_lens; run the client with --save-detailed")
-    if not isinstance(starts, list) or len(starts) != len(prompts):
-        on_remark(f"{place} has no start_times; requests arrive all at once, or as set in workload.arrival")
-        starts = [0.0] * len(prompts)
-    rows = [
-        {"start": s, "prompt_tokens": p, "output_tokens": o} for s, p, o in zip(starts, prompts, outputs, strict=True)
-    ]
-    return _timed(CLIENT), _rows(_in_order(rows), ("start", *SIZES))
-
-
-def _timed(name: str) -> Shape:
-    return Shape(name=name, columns={TIME: ("start",), **SIZES})
-
-
-def _of_guidellm(document: Mapping[str, Any], place: str, on_remark: OnRemark) -> tuple[Shape, Block]:
-    """What `guidellm benchmark` wrote as JSON, of one benchmark."""
-    runs = document["benchmarks"]
-    if not isinstance(runs, list) or len(runs) != 1:
-        count = len(runs) if isinstance(runs, list) else 0
-        raise InputError(f"{place} has {count} benchmarks; allowed: one")
-    run = runs[0] if isinstance(runs[0], Mapping) else {}
-    requests = run.get("requests") or {}
-    if not isinstance(requests, Mapping) or not all(map(_is_table, requests.values())):
-        raise InputError(f"{place} has an unknown structure; {GUIDELLM} has a list of requests for each outcome")
-    done = requests.get("successful") or []
-    others = sum(len(rows or ()) for kind, rows in requests.items() if kind != "successful")
-    if others:
-        on_remark(f"{place}: skipped {counted(others, 'request')} that failed or did not finish")
-    rows = [
-        {
-            "start": row.get("request_start_time", row.get("start_time")),
-            "prompt_tokens": row.get("prompt_tokens"),
-            "output_tokens": row.get("output_tokens"),
-        }
-        for row in done
-    ]
-    return _timed(GUIDELLM), _rows(_in_order(rows), ("start", *SIZES))
+def _of_client(client: Client, document: Any, place: str, on_remark: OnRemark) -> tuple[Shape, Block]:
+    """The requests of a load client's result."""
+    result = result_of(client, document, place)
+    if result.rows is None:
+        raise InputError(f"{place} is {client.name} without its requests; run the client so that it saves each of them")
+    if result.left_out:
+        on_remark(f"{place}: skipped {counted(result.left_out, 'request')} that failed or did not finish")
+    names = tuple(dict.fromkeys(name for row in result.rows for name in row))
+    timed = {TIME: (TIME,)} if TIME in names else {}
+    if not timed and not result.arrival:
+        on_remark(f"{place} has no times; requests arrive all at once, or as set in workload.arrival")
+    # Recorded times are how requests were sent, unless each waited for an answer before it.
+    arrival = result.arrival if not timed or result.arrival.get("process") == "closed" else {}
+    shape = Shape(name=client.name, columns={**timed, **SIZES}, optional=MEASURED, arrival=arrival)
+    return shape, _rows(result.rows, tuple(dict.fromkeys((*names, *shape.columns))))
 
 
 def _of_sharegpt(document: Sequence[Mapping[str, Any]], place: str, on_remark: OnRemark) -> tuple[Shape, Block]:

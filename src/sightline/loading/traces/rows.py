@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.errors import InputError
-from sightline.loading.traces.shapes import IDS, NEEDED, SECONDS, TIME, WHOLE, Shape
+from sightline.loading.traces.shapes import IDS, MEASURED, MOMENTS, NEEDED, SECONDS, TIME, WHOLE, Shape
 from sightline.loading.traces.tables import Block
 from sightline.quantities import show
 
@@ -63,6 +63,7 @@ class Reader:
     last_s: float = -np.inf
     given_s: float = -np.inf
     """The time of the last row that was passed on."""
+    most_allowed_late_s: float = LATE_S
     late: int = 0
     """Rows that are earlier than one before them."""
     most_late_s: float = 0.0
@@ -140,12 +141,14 @@ class Reader:
     def _column(self, name: str, theirs: str, values: Sequence[Any], lines: NDArray[np.int64]) -> NDArray[Any]:
         if name in IDS:
             return numbered(values, self.numbers.setdefault(name, {}))
-        numbers = self._times(values) if name == TIME else _numbers(values)
+        is_clock = name in MOMENTS and self.shape.from_first
+        numbers = self._times(values) if name in MOMENTS else _numbers(values)
+        wrong = ~np.isfinite(numbers) | (np.abs(numbers) > LARGEST)
         if name not in self.shape.columns or name == "output_tokens":
             # Nothing is waited, shared or preferred where a cell is empty, and a request that failed has no answer.
-            numbers = np.where([_is_empty(value) for value in values], 0.0, numbers)
-        wrong = ~np.isfinite(numbers) | (np.abs(numbers) > LARGEST)
-        is_clock = name == TIME and self.shape.from_first
+            empty = np.array([_is_empty(value) for value in values], np.bool_)
+            numbers = np.where(empty, np.nan if name in MEASURED else 0.0, numbers)
+            wrong &= ~empty
         if name != "priority" and not is_clock:
             wrong |= numbers < 0
         if name in WHOLE:
@@ -220,7 +223,7 @@ class Reader:
     ) -> None:
         latest = np.maximum.accumulate(np.concatenate([[self.last_s], times]))
         late_s = latest[:-1] - times
-        at = np.flatnonzero((late_s > LATE_S) | (times < self.given_s))
+        at = np.flatnonzero((late_s > self.most_allowed_late_s) | (times < self.given_s))
         if at.size:
             i = at[0]
             raise InputError(
@@ -309,7 +312,7 @@ def iterate(reader: Reader, blocks: Iterator[Block]) -> Iterator[Columns]:
             order = np.argsort(held[TIME], kind="stable")
             held = {name: values[order] for name, values in held.items()}
             last_s = held[TIME][-1]
-            ready = max(int(np.searchsorted(held[TIME], last_s - LATE_S)), order.size - MOST_HELD)
+            ready = max(int(np.searchsorted(held[TIME], last_s - reader.most_allowed_late_s)), order.size - MOST_HELD)
             yield from _passed_on(reader, {name: values[:ready] for name, values in held.items()})
             held = {name: values[ready:] for name, values in held.items()}
     yield from _passed_on(reader, held)
@@ -321,7 +324,7 @@ def _passed_on(reader: Reader, columns: Columns) -> Iterator[Columns]:
     if times.size:
         reader.early_s = min(0.0, float(times[0])) if reader.early_s is None else reader.early_s
         reader.given_s = float(times[-1])
-        columns = {**columns, TIME: times - reader.early_s}
+        columns |= {name: columns[name] - reader.early_s for name in MOMENTS if name in columns}
     if columns and columns["prompt_tokens"].size:
         yield columns
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
-from typing import Final
+from typing import Any, Final
 
 from sightline.content import description, fix_mappings
 from sightline.errors import InputError, nearest
@@ -13,7 +13,11 @@ WHOLE: Final = (*NEEDED, "prefix_tokens", "priority")
 """Columns of whole numbers."""
 IDS: Final = ("prefix_id", "session_id", "adapter")
 """Columns whose values only tell requests apart: numbers or words."""
-SECONDS: Final = (TIME, "think_s")
+MOMENTS: Final = (TIME, "first_token_s", "last_token_s")
+"""Columns of times by one clock."""
+SPANS: Final = ("ttft_s", "latency_s")
+"""Columns of seconds from a request's arrival to its first and its last token."""
+SECONDS: Final = (*MOMENTS, *SPANS, "think_s")
 KNOWN: Final = (*SECONDS, *WHOLE, *IDS)
 """Columns of our own traces."""
 
@@ -41,6 +45,8 @@ class Shape:
     """Column with the numbers of the blocks of tokens that a prompt is made of."""
     block_tokens: int = 0
     """Tokens of such a block."""
+    arrival: Mapping[str, Any] = field(default_factory=dict)
+    """Keys of ``workload.arrival`` that the file states."""
 
     def __post_init__(self) -> None:
         fix_mappings(self)
@@ -66,6 +72,7 @@ def _spelled(time: str, prompt: str, output: str) -> Spellings:
     return {TIME: (time,), "prompt_tokens": (prompt,), "output_tokens": (output,)}
 
 
+MEASURED: Spellings = {name: (name,) for name in (*MOMENTS[1:], *SPANS)}
 _PROMPT = ("prompt_tokens", "input_tokens", "context_tokens", "prompt_len", "input_len", "input_length", "isl")
 _OUTPUT = ("output_tokens", "completion_tokens", "generated_tokens", "output_len", "output_length", "osl")
 _LENGTHS: Spellings = {"prompt_tokens": _PROMPT, "output_tokens": _OUTPUT}
@@ -75,13 +82,7 @@ OWN: Final = Shape(name="", columns=_spelled(TIME, *NEEDED), optional=_OPTIONAL,
 LOG: Final = Shape(
     name="a request log with times in seconds or as dates", columns={TIME: _TIMES, **_LENGTHS}, optional=_OPTIONAL
 )
-UNTIMED: Final = Shape(
-    name="a table of lengths without times: requests arrive all at once, or as set in workload.arrival",
-    columns=_LENGTHS,
-    optional=_OPTIONAL,
-)
-SHAPES: Final = (
-    OWN,
+_TRACES: Final = (
     Shape(
         name="an Azure LLM inference trace (as used by Splitwise)",
         columns=_spelled("timestamp", "contexttokens", "generatedtokens"),
@@ -113,9 +114,15 @@ SHAPES: Final = (
         columns=_spelled("arrival_time_ns", "input_toks", "output_toks"),
         unit_s=1e-9,
     ),
-    LOG,
-    UNTIMED,
 )
+UNTIMED: Final = Shape(
+    name="a table of lengths without times: requests arrive all at once, or as set in workload.arrival",
+    columns={
+        name: tuple(dict.fromkeys(each for shape in (LOG, *_TRACES) for each in shape.columns[name])) for name in NEEDED
+    },
+    optional=_OPTIONAL,
+)
+SHAPES: Final = (OWN, *_TRACES, LOG, UNTIMED)
 """Shapes in the order in which they are tried."""
 
 

@@ -1,0 +1,162 @@
+"""Results of load clients: their requests, the figures of the whole run and how it was sent, by ``clients.yaml``."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from functools import cache
+from itertools import accumulate
+from math import isfinite
+from pathlib import Path
+from typing import Any, Final
+
+from sightline.catalog.yaml12 import parse
+from sightline.content import record
+from sightline.errors import InputError
+
+Rows = Sequence[Mapping[str, Any]]
+PROCESSES: Final = {
+    "constant": "constant",
+    "poisson": "poisson",
+    "concurrent": "closed",
+    "synchronous": "closed",
+    "throughput": "all_at_once",
+}
+"""Our arrival process for each word of a client."""
+
+
+@record
+class Client:
+    """What one load client writes, as ``clients.yaml`` says."""
+
+    name: str
+    has: str
+    run: str = ""
+    rows: str = ""
+    left_out: str = ""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    units: Mapping[str, float] = field(default_factory=dict)
+    load: Mapping[str, str] = field(default_factory=dict)
+    figures: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_log(self) -> bool:
+        """Whether it is a list of requests, or a line for each."""
+        return not (self.run or self.rows or self.figures)
+
+    def wrote(self, document: Any) -> bool:
+        """Whether a document looks like its own."""
+        top = document[0] if isinstance(document, list) and document else document
+        return isinstance(top, Mapping) and any(top.keys() >= {*keys.split("+")} for keys in self.has.split())
+
+
+@record
+class Result:
+    """What is in a result."""
+
+    client: Client
+    rows: Rows | None
+    """Its requests under our names, in order of their times; None where the client wrote figures alone."""
+    left_out: int
+    figures: Mapping[str, float]
+    arrival: Mapping[str, Any]
+    """Keys of ``workload.arrival`` that it states."""
+
+
+@cache
+def clients() -> tuple[Client, ...]:
+    """Return the clients whose results are read."""
+    stated = parse(Path(__file__).with_name("clients.yaml").read_text(encoding="utf-8"))
+    return tuple(Client(name=name, **described) for name, described in stated.items())
+
+
+def client_of(document: Any) -> Client | None:
+    """Return whose result a document is, or None."""
+    return next((client for client in clients() if client.wrote(document)), None)
+
+
+def result_of(client: Client, document: Any, place: str) -> Result:
+    """Return what is in the one run of a result; raise `InputError` where it has another form."""
+    run = _run(client, document, place)
+    rows = _rows(client, run, place)
+    figures = {ours: _at(run, paths) for ours, paths in client.figures.items()}
+    return Result(
+        client=client,
+        rows=rows and sorted(rows, key=lambda row: _number(row.get("arrival_s")) or 0.0),
+        left_out=sum(len(_at(run, path) or ()) for path in client.left_out.split()),
+        figures={k: float(v) * client.units.get(k, 1.0) for k, v in figures.items() if _number(v) is not None},
+        arrival=_arrival({ours: _at(run, paths) for ours, paths in client.load.items()}),
+    )
+
+
+def _run(client: Client, document: Any, place: str) -> Any:
+    if not client.run:
+        return document
+    runs = document[client.run]
+    if not isinstance(runs, list) or len(runs) != 1:
+        raise InputError(f"{place} has {len(runs) if isinstance(runs, list) else 0} {client.run}; allowed: one")
+    return runs[0]
+
+
+def _rows(client: Client, run: Any, place: str) -> list[dict[str, Any]] | None:
+    """The requests; of lists side by side one from each."""
+    if client.rows or client.is_log:
+        listed = _at(run, client.rows) if client.rows else run
+        if listed is None:
+            return None
+        if not isinstance(listed, list) or not all(isinstance(row, Mapping) for row in listed):
+            raise InputError(f"{place} has an unknown structure; {client.name} has a list of requests")
+        rows = [{ours: _at(row, paths) for ours, paths in client.columns.items()} for row in listed]
+        return [{k: _in_unit(v, client.units.get(k)) for k, v in row.items() if v is not None} for row in rows]
+    lists = {ours: _at(run, path) for ours, path in client.columns.items()}
+    given = {ours: values for ours, values in lists.items() if isinstance(values, list)}
+    if not {"prompt_tokens", "output_tokens"} & given.keys():
+        return None
+    count = max(map(len, given.values()))
+    for ours in ("prompt_tokens", "output_tokens"):
+        if len(given.get(ours, ())) != count:
+            raise InputError(f"{place} lacks {client.columns[ours]}, one for each request; run the client with details")
+    return [_with_last_token({k: v[i] for k, v in given.items() if len(v) == count}) for i in range(count)]
+
+
+def _with_last_token(row: dict[str, Any]) -> dict[str, Any]:
+    """A request with its latency: the gaps between its tokens come after the first."""
+    gaps = row.pop("gaps_s", None)
+    if isinstance(gaps, list) and _number(row.get("ttft_s")) is not None and all(_number(g) is not None for g in gaps):
+        *_, row["latency_s"] = accumulate(gaps, initial=row["ttft_s"])
+    return row
+
+
+def _arrival(stated: Mapping[str, Any]) -> dict[str, Any]:
+    """How requests were sent; a rate without end is none. Empty where the client does not say."""
+    rate, clients_, word = _number(stated.get("rate")), _number(stated.get("concurrency")), stated.get("process")
+    process = PROCESSES.get(str(word)) or ("poisson" if rate else "closed" if clients_ else "")
+    if process == "closed":
+        return {"process": process, "concurrency": int(clients_ or 1)}
+    if process in ("poisson", "constant") and rate:
+        burstiness = _number(stated.get("burstiness")) or 1.0
+        bursts = {"process": "gamma", "cv": burstiness**-0.5} if burstiness != 1.0 else {"process": process}
+        return {**bursts, "rate": rate}
+    return {"process": process} if process == "all_at_once" else {}
+
+
+def _in_unit(value: Any, unit_s: float | None) -> Any:
+    return value if unit_s is None or _number(value) is None else value * unit_s
+
+
+def _number(value: Any) -> float | None:
+    """A finite number above 0 or 0 itself; None of anything else."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value if is_number and isfinite(value) and value >= 0 else None
+
+
+def _at(value: Any, paths: str) -> Any:
+    """What stands at the first of several paths at which anything does."""
+    for path in paths.split():
+        found = value
+        for step in path.split("."):
+            if isinstance(found, list) and step.lstrip("-").isdigit() and -len(found) <= int(step) < len(found):
+                found = found[int(step)]
+            else:
+                found = found.get(step) if isinstance(found, Mapping) else None
+        if found is not None:
+            return found
+    return None
