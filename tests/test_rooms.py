@@ -81,7 +81,7 @@ PLANNING = (
 TECHNOLOGY = ("parts", "launches", "budget", "law", "limits", "synthesis", "cost")
 """Shelves of the technology package, from the ground up."""
 LOADING = (
-    *("checks", "sources", "models", "clusters", "serving_plan", "plans", "parts", "lengths", "traces"),
+    *("checks", "sources", "models", "clusters", "serving_plan", "plans", "lengths", "traces", "parts"),
     *(
         "training",
         "operations",

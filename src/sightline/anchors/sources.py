@@ -13,8 +13,8 @@ from sightline.errors import InputError, missing_file, nearest, noted, prefixed,
 from sightline.folders import located
 from sightline.loading import load, to_mapping
 from sightline.loading.sources import read_source
-from sightline.loading.traces import Columns, open_trace
-from sightline.loading.traces.shapes import MOMENTS, NEEDED, SPANS, TIME
+from sightline.loading.traces import PAIRS, Columns, measured_in, open_trace
+from sightline.loading.traces.shapes import NEEDED, SPANS, TIME
 from sightline.prediction.anchoring.anchor import Anchor, anchor_of, joined
 from sightline.prediction.anchoring.anchored import Anchored
 from sightline.prediction.anchoring.timed import TIMES, WITHOUT_TIME, Answered, task_name
@@ -72,9 +72,9 @@ def _logged(name: str, scenario: ServingScenario, path: Path) -> ServedLoad:
     with prefixed(f"measured.{LOG}: "):
         columns = _columns(path)
     arrival_s = columns[TIME]
-    times = next((pair for pair in (MOMENTS[1:], SPANS) if {*pair} <= {*columns}), None)
+    times = next((pair for pair in PAIRS if {*pair} <= {*columns}), None)
     if times is None:
-        either = " or ".join(" and ".join(pair) for pair in (MOMENTS[1:], SPANS))
+        either = " or ".join(" and ".join(pair) for pair in PAIRS)
         raise InputError(f"measured.{LOG}: '{path}' has no column {either}")
     since = arrival_s if times is SPANS else 0.0
     first_s, last_s = (columns[key] + since for key in times)
@@ -140,6 +140,21 @@ def is_traced(word: str | Path) -> bool:
     place = Path(name if at else word)
     # Neither a saved name nor a run is a path that exists.
     return place.exists() and looks_like_trace(place)
+
+
+def measured_scenario(word: str) -> Any:
+    """Return the scenario of ``RESULT@SCENARIO`` with what a load client measured of it; None for another word.
+
+    Raises:
+        InputError: The scenario cannot be read, or is not one.
+    """
+    result, _, question = word.rpartition(SEPARATOR)
+    if not result or not Path(result).is_file() or measured_in(Path(result)) is None:
+        return None
+    scenarios = _listed(load(Path(question), {"measured": str(Path(result).resolve())}))
+    if len(scenarios) != 1:
+        raise InputError(f"'{question}' has {len(scenarios)} scenarios; '{result}' was measured of one")
+    return scenarios[0]
 
 
 def anchor_of_trace(word: str | Path) -> Anchor:
@@ -224,6 +239,8 @@ def _of_word(word: str | Path, store: Store) -> Anchor:
     path, name = Path(word), str(word)
     if is_traced(word):
         return anchor_of_trace(word)
+    if (asked := measured_scenario(name)) is not None:
+        return _of_scenarios([asked], name)
     if located(path).is_file():
         return _of_file(path)
     if path.is_dir() and ("/" in name or isinstance(word, Path)):

@@ -290,7 +290,7 @@ def interval_of(profile: Profile, key: str) -> str:
     return "" if ends is None else _ends(*ends)
 
 
-_ABOUT = ("source", "note", "date", "evidence")
+_ABOUT = ("source", "note", "date", "evidence", "requests")
 """Measured keys that say where figures come from."""
 
 

@@ -7,13 +7,15 @@ from math import isclose
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from sightline.anchors.sources import measured_scenario
 from sightline.content import flatten
 from sightline.errors import InputError, missing_file, nearest, prefixed
 from sightline.explanation.compared import Cell, Side
 from sightline.folders import located
-from sightline.loading import load
+from sightline.loading import load, to_mapping
 from sightline.loading.checks import with_value
 from sightline.loading.sources import cell_value, read_source
+from sightline.loading.traces import measured_in
 from sightline.prediction import predict
 from sightline.profile import IDLE_PHASES, SERVING, TASKS, Profile, Task, task_of
 from sightline.profile.results import figure_of
@@ -133,6 +135,9 @@ def _side(asked: Asked, store: Store, known: "Anchored | None") -> Side:
     if not isinstance(asked, str | Path):
         return side_of_profile(asked)
     name = str(asked)
+    if (scenario := measured_scenario(name)) is not None:
+        question = to_mapping(replace(scenario, measured={}))
+        return side_of_result({**scenario.measured, "source": "measured"}, name, scenario=question)
     found = file_of(name, store, words=(PREDICTED, LATEST), is_path=isinstance(asked, Path))
     return side_of_run(run_named(name, store), store) if found is None else side_of_file(*found, name, known)
 
@@ -268,6 +273,8 @@ def side_of_file(path: Path, number: int | None, name: str, known: "Anchored | N
     Raises:
         InputError: It holds neither, or several and no number says which.
     """
+    if (measured := measured_in(path)) is not None:
+        return side_of_result({**measured, "source": "measured"}, name)
     documents = read_source(path).documents
     if is_answer(documents[0].mapping):
         return _side_of_result(chosen([document.mapping for document in documents], number, name), name)

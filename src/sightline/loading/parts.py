@@ -10,6 +10,7 @@ from sightline.loading.checks import Complaints, check, each, require, with_valu
 from sightline.loading.clusters import forgotten_units, made_of_technology, read_as, read_cluster
 from sightline.loading.models import ReadModel, resolve_model
 from sightline.loading.plans import ReadPlan
+from sightline.loading.sources import files_allowed, stated_path
 from sightline.scenario import Cluster
 from sightline.scenario.rules import known_facts
 from sightline.validators import Keys, Kind, anything, flag, name_or_mapping, share, text
@@ -116,15 +117,29 @@ def read_parts(
     named, stated = top.values.get("model") if "model" in needed else None, top.values.get("cluster")
     model = None if named is None else complaints.note(resolve_model, named, Path(base or ""))
     cluster = None if stated is None else complaints.note(read_cluster, stated)
+    measured = _of_file(top.values.get("measured"), Path(base or ""), complaints)
     return Parts(
         name=top.values.get("name", ""),
         model=model,
         cluster=cluster,
-        measured=check(MEASURED, _nested(top.values.get("measured"), complaints), "measured", complaints).values,
+        measured=check(MEASURED, _nested(measured, complaints), "measured", complaints).values,
         workload=top.values.get("workload"),
         plan=top.values.get("plan"),
         remarks=() if cluster is None or stated is None else tuple(_remarks(stated, cluster)),
     )
+
+
+def _of_file(measured: Any, base: Path, complaints: Complaints) -> Any:
+    """What a file says was measured: a load client's result, or a log of requests."""
+    if not isinstance(measured, str) or not files_allowed():
+        return measured
+    path = stated_path(base, measured)
+    if not path.is_file():
+        complaints.add(f"measured is {quantities.show(measured)}; allowed: figures by name, or a file of results")
+        return None
+    from sightline.loading.traces import measured_in
+
+    return complaints.note(measured_in, path) or {"requests": str(path.resolve())}
 
 
 def _nested(measured: Any, complaints: Complaints) -> Any:

@@ -12,7 +12,7 @@ import polars
 import pytest
 
 from sightline.errors import InputError
-from sightline.loading.traces import open_trace
+from sightline.loading.traces import measured_in, open_trace
 from sightline.loading.traces.tables import BLOCK_BYTES
 
 OWN = "arrival_s,prompt_tokens,output_tokens\n"
@@ -83,6 +83,35 @@ def test_a_prefix_without_its_length_is_the_whole_prompt(tmp_path):
     assert (found["prefix_id"], found["prefix_tokens"]) == ([0, -1], [9, 0])
 
 
+def guidellm(begin_s: float, prompt: int, output: int) -> dict[str, Any]:
+    times = {
+        "request_start": begin_s,
+        "first_request_iteration": begin_s + 0.25,
+        "last_request_iteration": begin_s + 0.5,
+    }
+    return {
+        "info": {"timings": times},
+        "input_metrics": {"text_tokens": prompt, "total_tokens": prompt},
+        "output_metrics": {"text_tokens": output, "total_tokens": output},
+    }
+
+
+def aiperf(begin_s: float, prompt: int, output: int) -> dict[str, Any]:
+    metrics = {
+        "input_sequence_length": {"value": prompt, "unit": "tokens"},
+        "output_sequence_length": {"value": output, "unit": "tokens"},
+        "time_to_first_token": {"value": 250.0, "unit": "ms"},
+        "request_latency": {"value": 500.0, "unit": "ms"},
+    }
+    return {"metadata": {"request_start_ns": int((1.75e9 + begin_s) * 1e9)}, "metrics": metrics, "error": None}
+
+
+def inference_perf(begin_s: float, prompt: int, output: int) -> dict[str, Any]:
+    times = [begin_s + 0.25 + 0.25 * token / (output - 1) for token in range(output)]
+    info = {"input_tokens": prompt, "output_tokens": output, "output_token_times": times}
+    return {"start_time": begin_s, "end_time": times[-1], "info": info, "error": None}
+
+
 SHAPES = {
     "log of a server": '{"timestamp": "2024-05-10T00:00:00Z", "usage": {"prompt_tokens": 3, "completion_tokens": 4}}\n'
     '{"timestamp": "2024-05-10T00:00:01.5Z", "usage": {"prompt_tokens": 5, "completion_tokens": 6}}\n',
@@ -118,8 +147,21 @@ SHAPES = {
             ]
         }
     ),
+    "guidellm 0.5": json.dumps(
+        {
+            "metadata": {"guidellm_version": "0.5.0"},
+            "benchmarks": [
+                {
+                    "config": {"strategy": {"type_": "constant", "rate": 0.7}},
+                    "requests": {"successful": [guidellm(7.5, 5, 6), guidellm(6.0, 3, 4)], "errored": []},
+                }
+            ],
+        }
+    ),
+    "aiperf": "".join(json.dumps(aiperf(*row)) + "\n" for row in ((1, 3, 4), (2.5, 5, 6))),
+    "inference-perf": json.dumps([inference_perf(2.5, 5, 6), inference_perf(1, 3, 4)], indent=1),
 }
-"""The same requests, 1.5 seconds apart, in public shapes."""
+"""The same requests, 1.5 seconds apart, in public shapes. Those with times answer after 0.25 and 0.5 seconds."""
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -130,6 +172,105 @@ def test_public_traces_are_recognized(tmp_path, name):
     found = read(path)
     assert found["arrival_s"] == pytest.approx([0.0, 1.5])
     assert (found["prompt_tokens"], found["output_tokens"]) == ([3, 5], [4, 6])
+
+
+TIMED = ("guidellm 0.5", "aiperf", "inference-perf")
+
+
+@pytest.mark.parametrize("name", TIMED)
+def test_logs_of_load_clients_say_what_was_measured(tmp_path, name):
+    found = measured_in(written(tmp_path, SHAPES[name], "log.json"))
+    assert found is not None
+    assert found["requests"] == str(tmp_path / "log.json")
+    assert found["ttft_s"] == {"mean": pytest.approx(0.25, abs=1e-6)}
+    assert found["tpot_s"] == {"mean": pytest.approx((0.25 / 3 + 0.25 / 5) / 2, abs=1e-6)}
+    assert found["latency_s"] == {"mean": pytest.approx(0.5, abs=1e-6)}
+    assert found["output_tokens_per_s"] == pytest.approx(10 / 2.0, rel=1e-6)
+
+
+@pytest.mark.parametrize("name", TIMED)
+def test_logs_of_load_clients_have_the_times_of_tokens(tmp_path, name):
+    columns = open_trace(written(tmp_path, SHAPES[name], "log.json")).whole()
+    first = columns["first_token_s"] if "first_token_s" in columns else columns["arrival_s"] + columns["ttft_s"]
+    assert first - columns["arrival_s"] == pytest.approx([0.25, 0.25], abs=1e-6)
+
+
+SUMMARIES: dict[str, dict[str, Any]] = {
+    "vllm": {"request_rate": 4.0, "mean_ttft_ms": 60.0, "mean_tpot_ms": 10.0, "output_throughput": 420.0},
+    "guidellm": {
+        "benchmarks": [
+            {
+                "metrics": {
+                    "time_to_first_token_ms": {"successful": {"mean": 60.0}},
+                    "inter_token_latency_ms": {"successful": {"mean": 10.0}},
+                    "output_tokens_per_second": {"successful": {"mean": 420.0}},
+                }
+            }
+        ]
+    },
+    "aiperf": {
+        "input_config": {},
+        "time_to_first_token": {"unit": "ms", "avg": 60.0},
+        "inter_token_latency": {"unit": "ms", "avg": 10.0},
+        "output_token_throughput": {"avg": 420.0},
+    },
+    "inference-perf": {
+        "load_summary": {"count": 4},
+        "successes": {
+            "latency": {"time_to_first_token": {"mean": 0.06}, "time_per_output_token": {"mean": 0.01}},
+            "throughput": {"output_tokens_per_sec": 420.0},
+        },
+    },
+    "InferenceX": {"tput_per_gpu": 800.0, "output_tput_per_gpu": 420.0, "mean_ttft": 0.06, "mean_tpot": 0.01},
+}
+
+
+@pytest.mark.parametrize("name", SUMMARIES)
+def test_figures_of_load_clients_are_measurements(tmp_path, name):
+    path = written(tmp_path, json.dumps(SUMMARIES[name]), "result.json")
+    found = measured_in(path)
+    assert found is not None
+    assert name in found["source"]
+    rate = "output_tokens_per_s_per_device" if name == "InferenceX" else "output_tokens_per_s"
+    assert found["ttft_s"]["mean"] == pytest.approx(0.06)
+    assert (found["tpot_s"]["mean"], found[rate]) == (pytest.approx(0.01), pytest.approx(420.0))
+    assert "requests" not in found
+    assert "without its requests" in refused(path)[0]
+
+
+def test_what_no_client_wrote_is_no_measurement(tmp_path):
+    assert measured_in(written(tmp_path, json.dumps({"model": "llama-2-7b"}), "scenario.json")) is None
+    assert measured_in(written(tmp_path, "model: llama-2-7b\n", "scenario.yaml")) is None
+
+
+@pytest.mark.parametrize(
+    ("stated", "arrival"),
+    [
+        ({"request_rate": 4.0}, {"process": "poisson", "rate": 4.0}),
+        ({"request_rate": 4.0, "burstiness": 0.25}, {"process": "gamma", "cv": 2.0, "rate": 4.0}),
+        ({"request_rate": "inf", "max_concurrency": 8}, {"process": "closed", "concurrency": 8}),
+        ({"request_rate": "inf"}, {}),
+    ],
+)
+def test_how_a_client_sent_its_load_is_its_arrival(tmp_path, stated, arrival):
+    path = written(tmp_path, json.dumps({"input_lens": [5, 3], "output_lens": [6, 4], **stated}), "result.jsonl")
+    assert open_trace(path).shape.arrival == arrival
+
+
+@pytest.mark.parametrize("header", ["num_prefill_tokens,num_decode_tokens", "ContextTokens,GeneratedTokens"])
+def test_lengths_of_public_traces_need_no_times(tmp_path, header):
+    assert read(written(tmp_path, f"{header}\n5,6\n")) == {"prompt_tokens": [5], "output_tokens": [6]}
+
+
+def test_conversations_of_agents_wait_for_the_answer_before(tmp_path):
+    turns = [
+        {"t": 0.0, "in": 418, "out": 20, "hash_ids": [0, 1], "api_time": 2.0},
+        {"t": 5.0, "in": 900, "out": 30, "hash_ids": [0, 1, 2], "api_time": 1.0},
+    ]
+    talk = {"block_size": 64, "hash_id_scope": "local", "requests": turns}
+    found = read(written(tmp_path, f"{json.dumps(talk)}\n" * 2, "weka.jsonl"))
+    assert (found["prompt_tokens"], found["session_id"]) == ([418, 900] * 2, [0, 0, 1, 1])
+    assert found["think_s"] == [0.0, 3.0] * 2
 
 
 @pytest.mark.parametrize(

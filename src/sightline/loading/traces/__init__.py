@@ -3,18 +3,23 @@
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 
 from sightline.content import record
 from sightline.errors import InputError, reason
+from sightline.loading.traces.clients import client_of, result_of
 from sightline.loading.traces.documents import document_of, table_of
 from sightline.loading.traces.rows import LATE_S, Columns, Conversations, Reader, iterate
-from sightline.loading.traces.shapes import TIME, Shape, recognized
+from sightline.loading.traces.shapes import MOMENTS, SPANS, TIME, Shape, recognized
 from sightline.loading.traces.tables import Block, blocks_of
 from sightline.quantities import counted
 
-__all__ = ["Columns", "Trace", "open_trace"]
+__all__ = ["PAIRS", "Columns", "Trace", "measured_in", "open_trace"]
+
+PAIRS: Final = (MOMENTS[1:], SPANS)
+"""Columns that say when the first and the last token came: by the clock of the log, or from a request's arrival."""
 
 
 def _ignore(_: str) -> None:
@@ -96,6 +101,50 @@ def open_trace(path: Path, on_remark: Callable[[str], None] = _ignore) -> Trace:
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise InputError(f"cannot read {path}: {reason(error)}") from None
     return Trace(path=path, shape=recognized(header, str(path)), document=None)
+
+
+def measured_in(path: Path) -> dict[str, Any] | None:
+    """Return what a load client's result says, as ``measured`` states it; None for a file that is no such result.
+
+    Means that the client does not state are those of its requests, if it saved their times.
+
+    Raises:
+        InputError: The result has another form than its client writes.
+    """
+    try:
+        document = document_of(path)
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError, InputError):
+        return None
+    client = None if document is None else client_of(document)
+    if client is None:
+        return None
+    result = result_of(client, document, str(path))
+    figures = dict(result.figures)
+    timed = result.rows is not None and any({*pair} <= row.keys() for row in result.rows for pair in PAIRS)
+    if timed:
+        figures = _means(open_trace(path).whole()) | figures
+    stated = {key: {"mean": value} if key in TIMES else value for key, value in figures.items()}
+    return {"source": client.name, **stated, **({"requests": str(path)} if timed else {})}
+
+
+TIMES: Final = ("ttft_s", "tpot_s", "itl_s", "latency_s")
+"""Figures that are a mean of all requests."""
+
+
+def _means(columns: Columns) -> dict[str, float]:
+    """Figures of a whole run by its requests."""
+    since = columns.get(TIME, np.zeros(columns["prompt_tokens"].size))
+    moments = [columns[key] if key in columns else since + columns[span] for key, span in zip(*PAIRS, strict=True)]
+    first, last = moments
+    answered = np.isfinite(first) & np.isfinite(last)
+    gaps, seconds = columns["output_tokens"] - 1, float(np.nanmax(last) - since.min())
+    found = {"ttft_s": first - since, "tpot_s": (last - first)[gaps > 0] / gaps[gaps > 0], "latency_s": last - since}
+    return {
+        **{key: float(np.nanmean(values)) for key, values in found.items() if np.isfinite(values).any()},
+        "output_tokens_per_s": float(columns["output_tokens"][answered].sum()) / seconds,
+        "requests_per_s": float(answered.sum()) / seconds,
+        "completed": float(answered.sum()),
+    }
 
 
 def _header(path: Path) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ LARGEST: Final = 10**9
 """Bytes of a document, unpacked."""
 SIZES: Final = {name: (name,) for name in NEEDED}
 SHAREGPT: Final = "ShareGPT conversations"
+WEKA: Final = "WEKA conversations of agents, which all begin at once"
 
 
 def document_of(path: Path) -> Any:
@@ -40,7 +41,9 @@ def document_of(path: Path) -> Any:
         )
     text = content.decode("utf-8-sig")
     try:
-        of_lines = "conversations" in row or ((client := client_of(row)) is not None and client.is_log)
+        of_lines = {*row} & {"conversations", "hash_id_scope"} or (
+            (client := client_of(row)) is not None and client.is_log
+        )
         return [json.loads(line) for line in text.splitlines() if line.strip()] if of_lines else json.loads(text)
     except RecursionError:
         raise InputError(f"{path} is not valid JSON: nested too deeply") from None
@@ -68,11 +71,13 @@ def table_of(document: Any, place: str, on_remark: OnRemark) -> tuple[Shape, Blo
     if isinstance(document, Sequence) and document and all(isinstance(row, Mapping) for row in document):
         if "conversations" in document[0]:
             return _of_sharegpt(document, place, on_remark)
+        if {"hash_id_scope", "requests"} <= document[0].keys():
+            return _of_weka(document, place)
         names = tuple(dict.fromkeys(name for row in document for name in row))
         return recognized(names, place), _rows(document, names)
     raise InputError(
         f"{place} is not a known requests file; allowed: a list of objects with arrival_s, prompt_tokens and "
-        f"output_tokens, {SHAREGPT}, or {', '.join(client.name for client in clients() if client.columns)}"
+        f"output_tokens, {SHAREGPT}, {', '.join(client.name for client in clients() if client.columns)}, or {WEKA}"
     )
 
 
@@ -107,6 +112,31 @@ def _of_sharegpt(document: Sequence[Mapping[str, Any]], place: str, on_remark: O
     return Shape(name=SHAREGPT, columns=SIZES, optional={"session_id": ("session_id",)}), _rows(
         rows, (*SIZES, "session_id")
     )
+
+
+def _of_weka(document: Sequence[Mapping[str, Any]], place: str) -> tuple[Shape, Block]:
+    """Conversations of agents (WEKA): a turn is sent some time after the answer before it."""
+    if wrong := next((number for number, talk in enumerate(document, 1) if not _is_table(talk["requests"])), 0):
+        raise InputError(f"{place} conversation {wrong} has no list of requests; {WEKA} must be lists of objects")
+    rows = [row for number, talk in enumerate(document) for row in _agent_turns(talk["requests"] or (), number)]
+    shape = Shape(name=WEKA, columns=SIZES, optional={name: (name,) for name in ("session_id", "think_s")})
+    return shape, _rows(rows, (*SIZES, "session_id", "think_s"))
+
+
+def _agent_turns(requests: Sequence[Mapping[str, Any]], number: int) -> Iterator[dict[str, Any]]:
+    """The turns of one conversation; what an agent hands to others, which answer beside it, is not among them."""
+    answered_s = 0.0
+    for request in requests:
+        begin_s, seconds = request.get("t"), request.get("api_time", 0.0)
+        if "in" not in request or not isinstance(begin_s, int | float) or not isinstance(seconds, int | float):
+            continue
+        yield {
+            "prompt_tokens": request["in"],
+            "output_tokens": request.get("out"),
+            "session_id": number,
+            "think_s": max(0.0, begin_s - answered_s),
+        }
+        answered_s = begin_s + seconds
 
 
 def _is_table(rows: Any) -> bool:
