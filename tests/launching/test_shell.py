@@ -123,3 +123,23 @@ def test_variables_that_double_each_other_are_refused(doubled):
 def test_a_script_beyond_the_limit_is_refused():
     with pytest.raises(InputError, match="512 KiB"):
         launch_words("vllm serve " + "x " * LONGEST)
+
+
+BRANCHES = """
+if [ "$MODE" = a ]; then TP=8; ARGS+=(--one 1 --both x y); else TP=4; ARGS+=(--both z --two 2); fi
+case $SIZE in
+  7b) L=32; H=64 ;;
+  70b|72b) L=80; H=64 ;;
+esac
+if [ -z "$PORT" ]; then
+  PORT=8000
+fi
+vllm serve model --tp $TP --layers $L --heads $H --port $PORT "${ARGS[@]}"
+"""
+
+
+def test_what_branches_set_differently_is_left_to_a_run():
+    assert launch_words(BRANCHES) == (
+        *("vllm", "serve", "model", "--tp", "$(8 or 4)", "--layers", "$(32 or 80)", "--heads", "64", "--port", "8000"),
+        *("--one", "1", "--both", "$(x y or z)", "--two", "2"),
+    )

@@ -158,11 +158,30 @@ def _program(words: Sequence[str]) -> str:
     return next(named, "").rpartition("/")[2]
 
 
+_Values = dict[str, list[str]]
+_KEYWORD = re.compile(r"(if|elif|else|then|fi|case|esac|do)(?=[ \t\r\n;])")
+_PATTERN = re.compile(r"\(?[^ \t\r\n;&|<>()'\"$]+(?:[ \t]*\|[ \t]*[^ \t\r\n;&|<>()'\"$]+)*\)")
+"""What a branch of ``case`` begins with."""
+
+
+@dataclass(slots=True)
+class _Branches:
+    """The branches of an ``if`` or a ``case`` that is not over."""
+
+    before: _Values
+    is_case: bool
+    ends: list[_Values] = field(default_factory=list)
+    """What variables hold at the end of each branch."""
+    is_open: bool = True
+    """Perhaps none of the branches is run."""
+
+
 @dataclass(slots=True)
 class _Script:
     """What a script has assigned so far."""
 
-    values: dict[str, list[str]] = field(default_factory=dict)
+    values: _Values = field(default_factory=dict)
+    branches: list[_Branches] = field(default_factory=list)
     taken: int = 0
     """Characters of the script, and of every value that it has passed on."""
 
@@ -198,11 +217,40 @@ class _Script:
                 source.take()
             elif here == "#":
                 source.until("\n")
+            elif not words and self._branched(source):
+                continue
             elif words in ([], ["export"], ["declare"], ["local"]) and (name := source.match(_ASSIGNMENT)):
                 self._assign(name, source)
             else:
                 words += self._words(source)
         return [] if words in (["export"], ["declare"], ["local"]) else words
+
+    def _branched(self, source: "Scanner") -> bool:
+        """Whether a word of ``if`` or ``case`` comes next: each branch begins with what was known before it."""
+        inner = self.branches[-1] if self.branches else None
+        if inner is not None and inner.is_case and (pattern := source.match(_PATTERN)):
+            inner.is_open = inner.is_open and pattern[0].strip("()") != "*"
+            self._end_branch(inner)
+            return True
+        keyword = source.match(_KEYWORD)
+        if keyword is None:
+            return False
+        if keyword[1] in ("if", "case"):
+            self.branches.append(_Branches(before=dict(self.values), is_case=keyword[1] == "case"))
+            self._take(len(self.values))
+        elif inner is not None and keyword[1] in ("elif", "else"):
+            inner.is_open = inner.is_open and keyword[1] == "elif"
+            self._end_branch(inner)
+        elif inner is not None and keyword[1] in ("fi", "esac"):
+            self.branches.pop()
+            ends = [*inner.ends, self.values, *([inner.before] if inner.is_open else [])]
+            self.values = _merged(ends[1:] if inner.is_case else ends)
+        return True
+
+    def _end_branch(self, inner: _Branches) -> None:
+        inner.ends.append(self.values)
+        self.values = dict(inner.before)
+        self._take(len(self.values))
 
     def _assign(self, name: re.Match[str], source: "Scanner") -> None:
         if source.left() and source.peek() == "(":
@@ -332,6 +380,37 @@ def _joined(pieces: Sequence[tuple[str, bool]]) -> list[str]:
         if not whole and text[-1:].isspace():
             opened = False
     return ["".join(parts) for parts in words]
+
+
+def _merged(ends: Sequence[_Values]) -> _Values:
+    """What variables hold behind branches, of which any may have been run."""
+    merged: _Values = {}
+    for name in dict.fromkeys(name for end in ends for name in end):
+        held = list(map(list, dict.fromkeys(tuple(end[name]) for end in ends if name in end)))
+        shared = 0
+        while len(held) > 1 and all(len(words) > shared for words in held) and len({w[shared] for w in held}) == 1:
+            shared += 1
+        merged[name] = [*held[0][:shared], *_either([words[shared:] for words in held])] if len(held) > 1 else held[0]
+    return merged
+
+
+def _either(branches: Sequence[Sequence[str]]) -> list[str]:
+    """The words of branches as those of one: an option that several have stands once, its value open if it differs."""
+    options: dict[str, dict[str, None]] = {}
+    for words in branches:
+        stated: dict[str, list[str]] = {}
+        name = ""
+        for word in words:
+            name = word if word.startswith("-") else name
+            stated.setdefault(name, []).extend([] if word == name else [word])
+        for name, values in stated.items():
+            options.setdefault(name, {})[shlex.join(values)] = None
+    return [word for name, found in options.items() for word in (name, *_value(list(found))) if word]
+
+
+def _value(found: Sequence[str]) -> list[str]:
+    """The words of one option, or one that only a run knows."""
+    return shlex.split(found[0]) if len(found) == 1 else [f"$({' or '.join(found)})"]
 
 
 _SETTING: Final = re.compile(r"[A-Za-z_]\w*\+?=")
