@@ -168,7 +168,11 @@ def parse_all(text: str) -> list[Any]:
 
 def parse(text: str) -> Any:
     """Return the one document of ``text`` (None when it is empty); raise `InputError` where it is not one document."""
-    documents = parse_all(text)
+    return one_of(parse_all(text))
+
+
+def one_of(documents: list[Any]) -> Any:
+    """Return the one document of a text; raise `InputError` where there are several."""
     if len(documents) > 1:
         raise InputError(f"expected one YAML document, found {len(documents)}")
     return documents[0] if documents else None

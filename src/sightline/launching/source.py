@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sightline.catalog.yaml12 import parse, plain_reason
+from sightline.catalog.yaml12 import one_of, parse_all, plain_reason
 from sightline.content import fix_mappings
 from sightline.errors import InputError, prefixed
 from sightline.launching.launch import SCRIPT
+from sightline.launching.manifests import script_of
 from sightline.launching.shell import launch_words, looks_like_a_command
 from sightline.loading.sources import is_folder, read_json, read_text, refuse_deep
 
@@ -75,7 +76,10 @@ def _parsed(text: str, place: str, suffix: str, folder: Path = Path()) -> Source
     with prefixed(f"{place}: "):
         if kind == "command":
             return Source(place=place, text=text, words=launch_words(text), folder=folder)
-        value = _toml(text) if kind == "toml" else read_json(text) if kind == "json" else parse(text)
+        documents = parse_all(text) if kind == "yaml" else []
+        if script := script_of(documents):
+            return Source(place=place, text=script, words=launch_words(script), folder=folder)
+        value = _toml(text) if kind == "toml" else read_json(text) if kind == "json" else one_of(documents)
     if not isinstance(value, Mapping):
         raise InputError(f"{place} holds {json.dumps(value)[:40]}; a mapping of settings is needed")
     return Source(place=place, text=text, mapping=value, kind=kind, folder=folder)

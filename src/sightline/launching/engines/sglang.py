@@ -212,7 +212,7 @@ def _notes(requests: Sequence[Request]) -> Iterator[str]:
 DIALECT = Dialect(
     engine="sglang",
     options=OPTIONS,
-    programs=(("sglang.launch_server",), ("sglang", "serve")),
+    programs=(("sglang.launch_server",), ("sglang", "serve"), ("dynamo.sglang",)),
     image="sglang",
     words=lambda _, model: ("python", "-m", "sglang.launch_server", "--model-path", model),
     port=30000,

@@ -175,6 +175,10 @@ def _notes(requests: Sequence[Request]) -> Iterator[str]:
 def _role(options: Options) -> str:
     """Whether a server does prefill or decode alone."""
     stated = options.mapping("kv-transfer-config").get("kv_role")
+    mode = options.text("disaggregation-mode")
+    for role in ROLES:
+        if options.flag(f"is-{role}-worker") or mode == role:
+            return role
     return next((role for role, theirs in ROLES.items() if theirs == stated), "")
 
 
@@ -187,7 +191,12 @@ def _has_tiers(options: Options) -> bool:
 DIALECT = Dialect(
     engine="vllm",
     options=OPTIONS,
-    programs=(("vllm", "serve"), ("vllm.entrypoints.openai.api_server",), ("vllm.entrypoints.api_server",)),
+    programs=(
+        ("vllm", "serve"),
+        ("vllm.entrypoints.openai.api_server",),
+        ("vllm.entrypoints.api_server",),
+        ("dynamo.vllm",),
+    ),
     image="vllm-openai",
     words=lambda _, model: ("vllm", "serve", model),
     port=8000,
@@ -211,7 +220,14 @@ DIALECT = Dialect(
     },
     flags={
         *("enable-expert-parallel", "enable-chunked-prefill", "enable-prefix-caching", "enforce-eager", "headless"),
-        *("trust-remote-code", "disable-log-requests", "disable-log-stats", "enable-auto-tool-choice"),
+        *(
+            "trust-remote-code",
+            "disable-log-requests",
+            "disable-log-stats",
+            "enable-auto-tool-choice",
+            "is-prefill-worker",
+        ),
+        "is-decode-worker",
     },
     role=_role,
     tiers=_has_tiers,
