@@ -33,14 +33,15 @@ ENGINE_WRITERS: Final[Mapping[str, str]] = {
 }
 """The same by engine of generation."""
 READERS: Final[tuple[str, ...]] = (
-    *("training.accelerate", "training.deepspeed", "training.megatron", "training.torchtitan"),
+    *("training.stacks", "training.accelerate", "training.deepspeed", "training.megatron", "training.torchtitan"),
     *("training.transformers", *ENGINE_WRITERS.values()),
 )
 """Modules that read back, asked in this order: ``claims`` says whether what was given is of the framework, ``read``
 returns its `Reading`. DeepSpeed may stand in a file of accelerate, which therefore comes first."""
 READ: Final = (
-    "a DeepSpeed JSON, a Megatron-LM command, an accelerate YAML, a torchtitan TOML, arguments of the transformers "
-    "Trainer, a command of vLLM, SGLang, TensorRT-LLM, TGI, LightLLM, llama.cpp or transformers serve"
+    "a YAML or command of LLaMA-Factory, axolotl or ms-swift, a DeepSpeed JSON, a Megatron-LM command, an accelerate "
+    "YAML, a torchtitan TOML, arguments of the transformers Trainer, a command of vLLM, SGLang, TensorRT-LLM, TGI, "
+    "LightLLM, llama.cpp or transformers serve"
 )
 """What can be read back, for messages."""
 
@@ -90,8 +91,11 @@ def read(source: str | Path) -> Reading:
         InputError: It cannot be read, or is of no framework that is read back.
     """
     from sightline.launching.source import source_of
+    from sightline.launching.training.stacks import not_read_tool
 
     found = source_of(source)
+    if tool := not_read_tool(found):
+        raise InputError(f"{found.place} is of {tool}, which is not read; readable: {READ}")
     reader = _reader(found)
     if reader is None:
         raise InputError(_unreadable(found))

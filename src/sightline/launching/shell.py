@@ -101,6 +101,7 @@ LAUNCHERS: Final = (
         "bash",
         "run_train.sh",
         "uv",
+        *("llamafactory-cli", "lmf", "axolotl", "swift", "megatron", "tune", "nemo", "colossalai", "unsloth"),
     ),
 )
 """Commands that start training or serving."""

@@ -129,7 +129,7 @@ def read(found: Source) -> Reading:
         devices = devices_of(launcher)
         launcher.refuse()
         unknown = list(launcher.unknown.values())
-        stated = {name.replace("-", "_"): _plain(options.words(name)) for name in options.names()}
+        stated = {name.replace("-", "_"): plain(options.words(name)) for name in options.names()}
         opened = {name.replace("-", "_"): said for name, said in options.unknown.items()}
         stated = {name: value for name, value in stated.items() if name not in opened}
         trained = script_of(found, options)
@@ -181,8 +181,8 @@ _KNOWN: Final = frozenset(
 )
 
 
-def _plain(words: Any) -> Any:
-    """An option's value as JSON would have it: a flag is true."""
+def plain(words: Any) -> Any:
+    """Return an option's value as JSON would have it: a flag is true."""
     if not words:
         return True
     word = words[0]
