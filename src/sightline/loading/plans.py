@@ -265,9 +265,14 @@ def read_training_plan(mapping: object, task: str, complaints: Complaints) -> Re
 
 
 def _defaults(framework: Framework, stated: Mapping[str, Any]) -> dict[str, object]:
-    """A framework's values of what a plan leaves out: attention is fused where a plan states what only that can do."""
+    """A framework's values of what a plan leaves out: attention is fused where a plan states what only that can do.
+
+    Sequence parallelism goes with tensor parallelism.
+    """
     needs_flash = "attention_kernel" in stated or stated.get("context_parallel", 1) != 1
-    return {key: value for key, value in framework.defaults.items() if key != "attention" or not needs_flash}
+    without = {"attention"} if needs_flash else set()
+    without |= {"sequence_parallel"} if stated.get("tensor_parallel", 1) == 1 else set()
+    return {key: value for key, value in framework.defaults.items() if key not in without}
 
 
 def _remarks(framework: Framework, stated: Mapping[str, Any], *, named: bool) -> tuple[str, ...]:
