@@ -246,3 +246,27 @@ def test_an_impossible_frequency_of_experts_is_a_sentence(frequency):
     )
     with pytest.raises(InputError, match="moe-layer-freq"):
         read(command)
+
+
+def test_a_hybrid_pattern_says_what_each_layer_is():
+    command = (
+        'torchrun --nproc-per-node 8 pretrain_mamba.py --hybrid-layer-pattern "M-M*|M-E/M" --hidden-size 64 '
+        "--num-attention-heads 4 --mamba-head-dim 16 --mamba-state-dim 32 --mamba-num-groups 2 --num-experts 4 "
+        "--seq-length 64 --max-position-embeddings 64 --micro-batch-size 1 --global-batch-size 8 --vocab-size 512"
+    )
+    model = read(command).scenario["model"]
+    counted = {(kind["mixer"], kind["mlp"]): kind["count"] for kind in model["layer_kinds"]}
+    assert counted == {
+        ("state-space", "none"): 3,
+        ("none", "dense"): 2,
+        ("attention", "none"): 1,
+        ("none", "experts"): 1,
+    }
+    assert model["num_hidden_layers"] == 7
+    assert model["state_space"] == {"heads": 8, "head_dim": 16, "groups": 2, "state": 32, "conv_width": 4}
+
+
+def test_a_letter_of_a_hybrid_that_is_not_read_is_refused():
+    command = "torchrun pretrain_mamba.py --hybrid-layer-pattern MQ --hidden-size 64 --num-attention-heads 4"
+    with pytest.raises(InputError, match="layer Q"):
+        read(command)

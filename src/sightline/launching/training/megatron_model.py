@@ -1,6 +1,7 @@
 """A model's architecture as arguments of ``pretrain_gpt.py``, and back (megatron/training/arguments.py, 2026-08)."""
 
 import re
+from collections import Counter
 from typing import Any, Final
 
 from sightline.launching.options import Options, without_none
@@ -112,6 +113,8 @@ NEEDED: Final = ("num-layers", "hidden-size", "num-attention-heads")
 def model_of(options: Options, vocabulary: int | None) -> dict[str, Any] | None:
     """Return the model that arguments state, as a scenario's ``model``; None where they do not state one."""
     layers, hidden, heads = (options.number(name) for name in NEEDED)
+    pattern = _pattern(options)
+    layers = len(pattern) if pattern else layers
     if layers is None or hidden is None or heads is None:
         return None
     gated = options.has("swiglu")
@@ -147,7 +150,7 @@ def model_of(options: Options, vocabulary: int | None) -> dict[str, Any] | None:
         "num_nextn_predict_layers": options.number("mtp-num-layers", least=0),
     }
     options.has("attention-dropout")
-    return without_none({**plain, **_blocks_of(options, layers)})
+    return without_none({**plain, **_blocks_of(options, layers), **_hybrid(options, pattern, hidden)})
 
 
 def _mlp_width(hidden: int, *, gated: bool) -> int:
@@ -183,6 +186,42 @@ def _blocks_of(options: Options, layers: int) -> dict[str, Any]:
     if experts or mixer != "attention":
         blocks["layer_kinds"] = _kinds_of(options, layers, mixer, has_experts=bool(experts))
     return blocks
+
+
+_HYBRID: Final = {
+    "M": ("state-space", "none"),
+    "*": ("attention", "none"),
+    "-": ("none", "dense"),
+    "E": ("none", "experts"),
+}
+"""Mixer and MLP by the letter of a hybrid's layer (megatron/core/ssm/mamba_hybrid_layer_allocation.py)."""
+
+
+def _pattern(options: Options) -> str:
+    """The letters of a hybrid's layers, without the bounds of stages and the layers that predict further tokens."""
+    text = options.text("hybrid-layer-pattern") or options.text("hybrid-override-pattern")
+    letters = text.partition("/")[0].replace("|", "")
+    if unknown := sorted({*letters} - {*_HYBRID}):
+        known = ", ".join(_HYBRID)
+        options.problems.append(f"--hybrid-layer-pattern has the layer {unknown[0]}, which is not read; read: {known}")
+    return "" if unknown else letters
+
+
+def _hybrid(options: Options, pattern: str, hidden: int) -> dict[str, Any]:
+    """Layers of one block each, and what their state spaces are."""
+    if not pattern:
+        return {}
+    width = options.number("mamba-head-dim", 64) or 64
+    space = {
+        "heads": options.number("mamba-num-heads", 2 * hidden // width),
+        "head_dim": width,
+        "groups": options.number("mamba-num-groups", 8),
+        "state": options.number("mamba-state-dim", 128),
+        "conv_width": 4,
+    }
+    counted = Counter(_HYBRID[letter] for letter in pattern)
+    kinds = [{"mixer": mixer, "mlp": mlp, "count": count} for (mixer, mlp), count in counted.items()]
+    return {"layer_kinds": kinds, **({"state_space": space} if "M" in pattern else {})}
 
 
 def _experts_of(options: Options) -> dict[str, Any]:
