@@ -65,7 +65,7 @@ Anchors = Annotated[
     list[str] | None,
     described(
         "Correct the prediction with a measurement from your cluster: a stored run, a file with a `measured:` block, "
-        "TRACE@SCENARIO, or a saved anchor. Can be repeated.",
+        "TRACE@SCENARIO or RESULT@SCENARIO, or a saved anchor. Can be repeated.",
         "--anchor",
         metavar="RUN|FILE|NAME",
     ),

@@ -219,8 +219,9 @@ def compare(
     Each row shows the ratio B / A with its interval and whether B is faster, slower, or not distinguishable from A
     (the interval contains 1). The interval combines the spread of samples and the uncertainty of predictions. Scenario
     files are predicted first. For two predictions, shared errors cancel and the output shows the probability that each
-    is faster. FILE#2 selects the second result of a file. Serving runs are compared request by request if both served
-    the same requests.
+    is faster. FILE#2 selects the second result of a file, RESULT@SCENARIO is what a load client (guidellm, aiperf,
+    `vllm bench serve`, inference-perf) measured of a scenario. Serving runs are compared request by request if both
+    served the same requests.
 
     \b
     Examples:
