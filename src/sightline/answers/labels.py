@@ -112,7 +112,9 @@ def _of_training(scenario: Scenario) -> tuple[str, list[str]]:
         f"micro-batch {plan.micro_batch}",
         f"{plan.dtype}, {plan.attention} attention",
     ]
-    return f"batch {work.global_batch:,} x {work.sequence_length:,} tokens", how
+    samples = f"{work.global_batch:,} pairs of" if work.sequences > 1 else f"{work.global_batch:,} x"
+    trained = "" if work.preference == "none" else f"{work.preference}, "
+    return f"{trained}batch {samples} {work.sequence_length:,} tokens", how
 
 
 def _framework(scenario: "Scenario | GenerationScenario | ServingScenario", name: str, version: str) -> str:

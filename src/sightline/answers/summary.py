@@ -8,7 +8,7 @@ from sightline.answers import units
 from sightline.answers.outline import Column
 from sightline.answers.units import NOTHING
 from sightline.content import flatten
-from sightline.profile import COMMUNICATION, IDLE_PHASES, MEMORY_PARTS, SERVING, Profile
+from sightline.profile import COMMUNICATION, IDLE_PHASES, MEMORY_PARTS, REFERENCE, SERVING, Profile
 from sightline.profile.results import answer_to_dict
 from sightline.quantities import Number, percent
 
@@ -194,7 +194,8 @@ def phases(profile: Profile) -> list[Part]:
 
 def memory(profile: Profile) -> list[Part]:
     """Return the parts of the fullest device's memory that hold anything."""
-    return parts(MEMORY_PARTS, profile.memory_bytes, float(profile.scenario.cluster.device.memory_bytes))
+    names = (*MEMORY_PARTS[:1], REFERENCE, *MEMORY_PARTS[1:])
+    return parts(names, profile.memory_bytes, float(profile.scenario.cluster.device.memory_bytes))
 
 
 def modules(profile: Profile) -> list[tuple[str, dict[str, float]]]:

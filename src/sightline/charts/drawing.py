@@ -12,6 +12,7 @@ BLUE, _LIGHT_BLUE, _PURPLE, _GREEN, RED = "#174a8c", "#5cbcf0", "#9a6096", "#179
 _ORANGE, _YELLOW, _GREY = "#d4570c", "#eeb41e", "#a3a3a3"
 PHASE_COLORS = {
     "forward": _LIGHT_BLUE,
+    "reference": _ORANGE,
     "backward": BLUE,
     "recompute": _PURPLE,
     "optimizer": _GREEN,
@@ -28,6 +29,7 @@ PHASE_COLORS = {
 """Colors of the phases. Those of a task differ in hue and in lightness, for the color-blind and for print in grey."""
 MEMORY_COLORS = {
     "weights": BLUE,
+    "reference": _LIGHT_BLUE,
     "gradients": "#9dc8f5",
     "optimizer": _GREEN,
     "activations": _ORANGE,

@@ -35,7 +35,7 @@ from sightline.prediction.schedules.timeline import (
 )
 from sightline.prediction.schedules.timeline import HOST as ON_HOST
 from sightline.prediction.training.stages import layers_to_spread
-from sightline.profile import GENERATION, Profile
+from sightline.profile import GENERATION, REFERENCE, Profile
 
 MOST_EVENTS = 150_000
 """Slices of modules and operators; viewers stay quick with as many."""
@@ -79,7 +79,7 @@ class _Inside:
         layers = plan.stage_layers or stage_layers(layers_to_spread(profile.scenario), stages)
         self._layers, most = layers, max(layers)
         self._share = [count / most / self._chunks for count in layers]
-        forward = blocks_of(profile, (FORWARD,), micro_batches)
+        forward = blocks_of(profile, (FORWARD, REFERENCE), micro_batches)
         backward = blocks_of(profile, ("recompute", BACKWARD), micro_batches)
         if plan.schedule in ("zero-bubble", "dualpipe"):
             self._of = {

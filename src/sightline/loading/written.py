@@ -103,7 +103,8 @@ def _cluster(cluster: Cluster) -> dict[str, Any]:
 def _workload(workload: Workload | Generate | Serve) -> dict[str, Any]:
     if isinstance(workload, Serve):
         return load_written(workload)
-    written = {"task": workload.task} | fields_of(workload)
+    usual = ("preference", "reference") if getattr(workload, "preference", "none") == "none" else ()
+    written = {"task": workload.task} | {key: value for key, value in fields_of(workload).items() if key not in usual}
     lengths = written.get("lengths")
     if isinstance(lengths, Lengths):
         return written | {"lengths": lengths.to_dict()}

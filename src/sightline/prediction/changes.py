@@ -509,6 +509,7 @@ WORDS: Mapping[str, str] = {
     "communication_exposed": "exposed communication",
     "pipeline_bubble": "pipeline bubble",
     "forward": "time in forward passes",
+    "reference": "time in the reference model's passes",
     "backward": "time in backward passes",
     "recompute": "recomputation",
     "optimizer": "time in the optimizer",

@@ -16,6 +16,7 @@ from sightline.profile.profile import (
     BETWEEN_PASSES,
     COMMUNICATION,
     MEMORY_PARTS,
+    REFERENCE,
     NumbersOnDemand,
     Profile,
     Row,
@@ -32,6 +33,7 @@ __all__ = [
     "LEVELS",
     "LEVEL_NAMES",
     "MEMORY_PARTS",
+    "REFERENCE",
 ]
 __all__ += ["SERVING", "TASKS", "TRAINING", "NumbersOnDemand", "Profile", "Row", "StageMemory", "Task"]
 __all__ += ["overlapped_s", "task_of"]

@@ -418,7 +418,10 @@ TRAINING = Task(
         *("usd_per_hour", "cost_usd"),
     ),
     best="tokens_per_s_per_device",
-    phases=("forward", "backward", "recompute", "optimizer", "communication_exposed", "pipeline_bubble", "host"),
+    phases=(
+        *("forward", "reference", "backward", "recompute", "optimizer"),
+        *("communication_exposed", "pipeline_bubble", "host"),
+    ),
 )
 GENERATION = Task(
     name="generation",

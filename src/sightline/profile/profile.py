@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 MEMORY_PARTS = ("weights", "gradients", "optimizer", "activations", "kv_cache", "buffers", "framework")
 """Parts of the fullest device's memory, in bytes; they sum to ``total``."""
 
+REFERENCE = "reference"
+"""Phase, and part of memory, of a reference model in preference training; others have neither."""
 COMMUNICATION = ("communication_exposed", "communication")
 """The phases of communication, of training and of generation."""
 

@@ -184,6 +184,8 @@ class Block:
     """Share of the layers of this kind that recompute."""
     recomputed_together: Number = 1.0
     """Layers that run again one after the other from one kept input."""
+    without_gradient: Sequence[Operator] = ()
+    """Operators of ``forward`` in passes that have no backward pass, such as a reference model's."""
     freed_bytes: Number = 0.0
     """Bytes that a layer does not keep because they come back, averaged over the layers that run again together."""
     update: Sequence[Operator] = ()

@@ -14,6 +14,7 @@ import numpy as np
 
 from sightline.content import record
 from sightline.frameworks import Framework
+from sightline.frameworks.framework import LOSS
 from sightline.program.operators import Direction, Matmul, Module, Part
 from sightline.quantities import Number, larger, rounded_up
 from sightline.scenario import Adapter, Heads, Model, Plan, Scenario
@@ -129,9 +130,18 @@ def low_precision_of(scenario: Scenario) -> LowPrecision | None:
     )
 
 
-def framework_under(plan: Plan) -> Framework:
-    """Return the framework's behavior under a plan: compiled or not, products in chunks only if collectives are."""
+def framework_under(plan: Plan, *, log_probabilities: bool = False) -> Framework:
+    """Return the framework's behavior under a plan: compiled or not, products in chunks only if collectives are.
+
+    A loss of ``log_probabilities`` is no fused cross-entropy: each sequence's labels are picked from a log-softmax.
+    """
     framework = plan.framework.compiled() if plan.compile else plan.framework
+    if log_probabilities:
+        framework = replace(
+            framework,
+            fusion=replace(framework.fusion, fused=framework.fusion.fused - {LOSS}),
+            native=replace(framework.native, loss_by_autograd=True),
+        )
     whole = framework.native.pipeline_accumulation_traffic
     if whole and np.any(np.asarray(plan.pipeline_parallel) > 1):
         traffic = np.where(np.asarray(plan.pipeline_parallel) > 1, whole, framework.kernels.accumulation_traffic)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from sightline.program.blocks.layer import Layer, TokenMixer, layer, layer_name, mixer_of
 from sightline.program.kernels import Kernels, TrainingKernels, training_kernels
-from sightline.program.operators import Operator, collective
+from sightline.program.operators import ADAPTER_PARTS, Operator, collective
 from sightline.program.program import Block, LinearLayer, Program, Step, Sublayer, backward_of, elementwise, forward_of
 from sightline.program.shapes import Shapes
 from sightline.program.techniques.context_parallel import exchange_bytes
@@ -14,7 +14,7 @@ from sightline.program.techniques.muon import with_muon
 from sightline.program.techniques.recomputation import with_recompute
 from sightline.program.techniques.tensor_parallel import enter_region
 from sightline.quantities import Number, anywhere, larger
-from sightline.scenario import LayerKind, Scenario
+from sightline.scenario import LayerKind, Scenario, Workload
 
 if TYPE_CHECKING:
     from sightline.program.kernels import InferenceKernels
@@ -24,7 +24,22 @@ K = TypeVar("K", bound=Shapes)
 
 def write_out(scenario: Scenario) -> Program:
     """Return the operators that one micro-batch of ``scenario`` executes, block kind by block kind."""
-    return write(training_kernels(scenario))
+    program, workload = write(training_kernels(scenario)), scenario.workload
+    if not workload.passes_without_gradient:
+        return program
+    return replace(
+        program,
+        embedding=_with_reference(program.embedding, workload),
+        layers=tuple(_with_reference(layer, workload) for layer in program.layers),
+        head=_with_reference(program.head, workload),
+    )
+
+
+def _with_reference(block: Block, workload: Workload) -> Block:
+    """``block`` with its passes of preference training that have no backward pass; a reference has no adapters."""
+    trained = workload.passes_without_gradient - workload.reference_passes
+    plain = [op for op in block.forward if op.part not in ADAPTER_PARTS]
+    return replace(block, without_gradient=[*block.forward] * trained + plain * workload.reference_passes)
 
 
 def write(x: Kernels) -> Program:

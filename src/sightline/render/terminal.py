@@ -16,6 +16,7 @@ from sightline.render.terminal_parts import Bar, Column, Command, Listing, Reaso
 _STYLES: Mapping[str, str] = {out.GOOD: "green", out.PERHAPS: "yellow", out.BAD: "bold red", out.FAINT: "dim"}
 _COLORS = {
     "forward": "blue",
+    "reference": "yellow",
     "queue": "yellow",
     "prefill": "blue",
     "backward": "cyan",

@@ -5,7 +5,7 @@ Published results say what somebody measured.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from sightline.content import description
 from sightline.errors import InputError
@@ -18,6 +18,11 @@ from sightline.validators import Key, anything, quantity, tokens, whole
 
 AT_MOST = "at_most"
 """Key of a batch that is the largest multiple of replicas and micro-batch below a number."""
+
+Preference = Literal["none", "dpo", "ipo", "simpo", "orpo", "kto"]
+"""Losses of preference training (arXiv 2305.18290, 2310.12036, 2405.14734, 2403.07691, 2402.01306)."""
+REFERENCE_PASSES: Mapping[str, int] = {"dpo": 1, "ipo": 1, "kto": 2}
+"""Forward passes of a reference model over a micro-batch, by loss; the second of kto is over mismatched samples."""
 
 
 def samples(value: Any) -> Any:
@@ -52,23 +57,45 @@ class Pretrain:
     packing: bool = False
     """True: rows hold several whole samples that do not see each other, and ``global_batch`` counts rows; false: one
     sample per row, padded to the longest of its micro-batch."""
+    preference: Preference = "none"
+    """Fine-tuning on preferences: dpo, ipo, simpo and orpo, whose samples are pairs of a chosen and a rejected
+    sequence, or kto, whose samples are single ones."""
+    reference: Literal["model", "precomputed"] = "model"
+    """Log-probabilities of the reference that dpo, ipo and kto need: a frozen model's passes in every step, or
+    precomputed before the first."""
 
     def __post_init__(self) -> None:
         """Turn samples and epochs into the tokens that they are."""
         if self.samples is not None:
             length = self.sequence_length if self.lengths is None else self.lengths.drawn(self.sequence_length).mean()
-            object.__setattr__(self, "total_tokens", float(self.samples * length * (self.epochs or 1)))
+            tokens = self.samples * self.sequences * length * (self.epochs or 1)
+            object.__setattr__(self, "total_tokens", float(tokens))
             for name in ("samples", "epochs"):
                 object.__setattr__(self, name, None)
 
+    @property
+    def sequences(self) -> int:
+        """Sequences of a sample: two of a pair."""
+        return 1 if self.preference in ("none", "kto") else 2
+
+    @property
+    def reference_passes(self) -> int:
+        """Forward passes of the reference model over a micro-batch."""
+        return REFERENCE_PASSES.get(self.preference, 0) if self.reference == "model" else 0
+
+    @property
+    def passes_without_gradient(self) -> int:
+        """All forward passes over a micro-batch that have no backward pass: of kto one of the trained model, too."""
+        return self.reference_passes + (self.preference == "kto")
+
     def rows(self, micro_batch: Count) -> Rows:
-        """Return what rows are made of in micro-batches of that many."""
+        """Return what rows are made of in micro-batches of that many samples."""
         length = float(self.sequence_length)
         if self.lengths is None:
             return Rows(tokens=length, squares=length**2, real=length, real_squares=length**2, spread=0.0)
         if self.packing:
             return packed_rows(self.lengths, self.sequence_length)
-        return padded_rows(self.lengths, self.sequence_length, micro_batch)
+        return padded_rows(self.lengths, self.sequence_length, micro_batch * self.sequences)
 
     @property
     def seen_tokens(self) -> float:
@@ -79,7 +106,7 @@ class Pretrain:
     @property
     def tokens_per_step(self) -> float:
         """Tokens of one optimizer step, without padding."""
-        return self.rows(1).real * self.global_batch
+        return self.rows(1).real * self.sequences * self.global_batch
 
     @property
     def steps(self) -> Number | None:

@@ -40,7 +40,7 @@ from sightline.measurement.timing import HostClock, median_of_runs, spread_of_sa
 from sightline.measurement.training.engines import refuse_stale_locks
 from sightline.measurement.training.trainers import LIBRARIES, Trainer, setup_of, token_batches, way_of
 from sightline.prediction import predict
-from sightline.profile import TRAINING, Profile
+from sightline.profile import REFERENCE, TRAINING, Profile
 from sightline.profile.results import measured_rates
 from sightline.scenario import Scenario
 
@@ -327,7 +327,8 @@ def _phases(
     share of it is that of the steps whose modules were told apart.
     """
     whole = sum(s["step_time_s"] for s in samples)
-    share = {phase: sum(s["phases"].get(phase, 0.0) for s in samples) / whole for phase in TRAINING.phases}
+    named = [phase for phase in TRAINING.phases if phase != REFERENCE]
+    share = {phase: sum(s["phases"].get(phase, 0.0) for s in samples) / whole for phase in named}
     share[EXPOSED] = max(share[EXPOSED] - waited_s / whole, 0.0)
     backward, again = (sum(r["time_s"] for r in rows if r["phase"] == phase) for phase in ("backward", "recompute"))
     if again:

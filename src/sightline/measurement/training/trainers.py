@@ -230,9 +230,10 @@ def way_of(scenario: Scenario) -> str:
 
 def _unsupported(scenario: Scenario, way: str) -> Iterator[str]:
     """What a way of training does not do and the scenario asks for."""
-    plan, framework = scenario.plan, scenario.plan.framework
-    if scenario.workload.lengths is not None:
-        yield "workload.lengths: only samples of workload.sequence_length tokens can be measured"
+    plan, framework, work = scenario.plan, scenario.plan.framework, scenario.workload
+    if work.lengths is not None or work.preference != "none":
+        name = "preference" if work.lengths is None else "lengths"
+        yield f"workload.{name}: only single samples of workload.sequence_length tokens can be measured"
     if plan.dtype in LOW_PRECISION:
         yield f"plan.dtype is {plan.dtype}; allowed when measuring: a dtype of 16 or 32 bits"
     for degree in ("tensor_parallel", "pipeline_parallel"):

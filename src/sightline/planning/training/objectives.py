@@ -188,8 +188,8 @@ class Measure:
                 return plans.step_s / self._tokens(plans)
 
     def _tokens(self, plans: Evaluated) -> Number:
-        per_sample = self.space.scenario.workload.rows(1).real
-        return plans.global_batch * per_sample
+        workload = self.space.scenario.workload
+        return plans.global_batch * workload.sequences * workload.rows(1).real
 
     def run(self, plans: Evaluated, steps: Number = 1.0) -> Run:
         """Return the run of so many steps."""

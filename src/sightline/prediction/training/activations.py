@@ -125,13 +125,27 @@ def activations(
         stays = smaller(1.0, 2.0 / larger(stage.layers * in_flight, 1.0))
         on_device = layers * either(plan.offloads("activations") > 0, stays, 1.0)
     # A device that has a head for one direction alone still holds all of its logits.
-    logits = rounded_up(stage.head) * bytes_in_loss(plan, program)
+    logits = rounded_up(stage.head) * bytes_in_loss(scenario, program)
     return Activations(layers=layers, others=others, head=head, on_device=on_device + others, logits=logits)
 
 
-def bytes_in_loss(plan: Plan, program: Program) -> Number:
-    """Return the live bytes of the micro-batch whose loss runs, in addition to those that are saved."""
-    return program.head.logits * _loss_bytes(plan)
+LOG_PROBABILITY_BYTES = 8.0
+"""Bytes per logit of a pass that ends in log-probabilities: logits in fp32 and their log-softmax."""
+LOG_PROBABILITY_GRADIENT_BYTES = 12.0
+"""The same in its backward pass: the log-softmax, its gradient, and that of the logits, all in fp32."""
+
+
+def bytes_in_loss(scenario: Scenario, program: Program) -> Number:
+    """Return the live bytes of the micro-batch whose loss runs, in addition to those that are saved.
+
+    In preference training the logits of a pass without gradients stand next to those that wait for their backward
+    pass (``get_batch_logps`` of LLaMA-Factory 0.9.4; trl keeps fewer).
+    """
+    workload, each = scenario.workload, _loss_bytes(scenario.plan)
+    if workload.preference != "none":
+        passes = 2.0 if workload.passes_without_gradient else 1.0
+        each = max(passes * LOG_PROBABILITY_BYTES, LOG_PROBABILITY_GRADIENT_BYTES)
+    return program.head.logits * each
 
 
 def _loss_bytes(plan: Plan) -> Number:

@@ -35,12 +35,14 @@ class Replica(NamedTuple):
     """Those of them that are no layer's: embedding, last norm, head."""
     layers: Number
     forward_s: Number
-    """Forward pass of one micro-batch."""
+    """One forward pass of a micro-batch."""
     backward_s: Number
     """Its recomputation and backward pass."""
     micro_batches: Number
     passes: Number = 1.0
     """Micro-batches whose passes one round of transfers overlaps with, if there are so many for each round."""
+    forward_passes: float = 1.0
+    """Of a micro-batch: those without a backward pass included."""
 
     def overlapping(self, rounds: Number) -> Number:
         """Return the passes that each of so many rounds of a step overlaps with."""
@@ -73,6 +75,8 @@ class Movement(NamedTuple):
 def movement(replica: Replica, plan: Plan) -> Movement:
     """Return what moves in a step of ``plan``, whose ZeRO stage may be an array."""
     framework, zero, m = plan.framework, plan.zero_stage, replica.micro_batches
+    # Stage 3 frees what it gathered after each pass; FSDP's stage 2 keeps a reference's weights whole.
+    each = m if replica.forward_passes == 1.0 else m * either(zero == 3, replica.forward_passes, 1.0)
     once = (plan.pipeline_parallel > 1) & framework.native.synchronizes_after_pipeline
     gathers_each = (zero == 3) | ((zero == 2) & framework.sharding.regathers_every_micro_batch & (once == 0))
     weights = replica.stored_bytes
@@ -90,7 +94,7 @@ def movement(replica: Replica, plan: Plan) -> Movement:
         weights_again=again,
         reductions=either(reduces_each, m, 1.0),
         # Parameters: stage 3 gathers before the forward and again before the backward pass.
-        forward_gathers=shards_optimizer(plan) * either(gathers_each, m, 1.0),
+        forward_gathers=shards_optimizer(plan) * either(gathers_each, each, 1.0),
         backward_gathers=(zero == 3) * m,
         every_pass=gathers_each,
         pipelines_once=once,
@@ -304,7 +308,7 @@ def _rounds(
         backward = backward._replace(overlaps=alone == 0, passing_s=passing_s)
     overlapped: Any = either(moves.every_pass, overlap.parameters, overlap.update)
     if anywhere(overlapped):
-        passing_s = replica.forward_s * replica.overlapping(moves.forward_gathers)
+        passing_s = replica.forward_s * replica.overlapping(moves.forward_gathers / replica.forward_passes)
         forward = forward._replace(overlaps=overlapped, passing_s=passing_s)
     return forward, backward
 

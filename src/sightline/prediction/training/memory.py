@@ -36,7 +36,7 @@ from sightline.prediction.training.states import (
     process_memory,
 )
 from sightline.prediction.training.step import StepTimes
-from sightline.profile import BETWEEN_PASSES, MEMORY_PARTS, NumbersOnDemand, Profile, StageMemory
+from sightline.profile import BETWEEN_PASSES, MEMORY_PARTS, REFERENCE, NumbersOnDemand, Profile, StageMemory
 from sightline.program import write_out
 from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import Number, added_up, anywhere, either, larger, plain, smaller
@@ -57,7 +57,7 @@ def least_bytes(scenario: Scenario) -> Number:
     layer = reduce(smaller, (sum(kind) for kind in zip(*columns, strict=True)))
     # A device with a stage of each direction has the head of one of them, half of what it keeps in the mean.
     share = 0.5 if scenario.plan.both_ways else 1.0
-    head = share * bytes_of_head(alone.plan, program) + bytes_in_loss(alone.plan, program)
+    head = share * bytes_of_head(alone.plan, program) + bytes_in_loss(alone, program)
     return larger(head, layer)
 
 
@@ -80,7 +80,7 @@ def step_intervals(profile: Profile, spread: float) -> Mapping[str, tuple[float,
 
 
 Ledger = Mapping[str, tuple[Number, ...]]
-"""Summands of each part (``MEMORY_PARTS``) that is there."""
+"""Summands of each part (``MEMORY_PARTS``, and ``REFERENCE`` where there is one) that is there."""
 
 
 def terms_of(ledger: Ledger) -> tuple[Number, ...]:
@@ -90,12 +90,13 @@ def terms_of(ledger: Ledger) -> tuple[Number, ...]:
 
 def parts_of(ledger: Ledger) -> NumbersOnDemand:
     """Return the bytes of each part, added up when they are read."""
-    return NumbersOnDemand(MEMORY_PARTS, lambda name: added_up(ledger.get(name, (0.0,))))
+    names = tuple(dict.fromkeys((*MEMORY_PARTS, *ledger)))
+    return NumbersOnDemand(names, lambda name: added_up(ledger.get(name, (0.0,))))
 
 
 def fullest(ledgers: Sequence[Mapping[str, Number]], totals: Callable[[], Sequence[Number]]) -> NumbersOnDemand:
     """Return the bytes of each part of the ledger with the largest total, plan by plan, and that ``total``."""
-    return NumbersOnDemand((*MEMORY_PARTS, "total"), _Fullest(ledgers, totals).part)
+    return NumbersOnDemand((*ledgers[0], "total"), _Fullest(ledgers, totals).part)
 
 
 class _Fullest:
@@ -191,6 +192,8 @@ class _Held:
     transient: Number
     moved: OnHost
     weights: Number
+    reference: tuple[Number, ...]
+    """A second copy of the weights, frozen, where the step needs one."""
     gradients: Number
     optimizer: Number
     update: Number
@@ -218,11 +221,23 @@ def _held(common: _Common, stage: StageContents, sizes: Sizes, in_flight: Number
         transient=most(stage, priced.sizes.transient_bytes),
         moved=moved,
         weights=shares.weights.of(states.weights),
+        reference=_reference(priced.scenario, sizes, shares),
         gradients=shares.gradients.of(states.gradients),
         optimizer=shares.optimizer.of(states.optimizer),
         update=_update(plan, states, shares) * (1.0 - moved.optimizer),
         buffers=(plan.replicas > 1) * for_collectives + moved.staging_bytes + _workspace(priced, stage),
     )
+
+
+def _reference(scenario: Scenario, sizes: Sizes, shares: StateShares) -> tuple[Number, ...]:
+    """Bytes of a reference model in the compute dtype; none where it is the trained one without its adapters.
+
+    It is sharded as weights are; what FSDP's stage 2 has gathered for its first pass stays, with no backward pass.
+    """
+    if not scenario.workload.reference_passes or scenario.plan.adapter is not None:
+        return ()
+    whole = (scenario.plan.replicas > 1) * shares.whole_weights * sizes.stored_bytes
+    return (shares.weights.of(sizes.stored) + whole,)
 
 
 def _update(plan: Plan, states: HeldStates, shares: StateShares) -> Number:
@@ -256,7 +271,7 @@ def _ledger(common: _Common, kept: _Held) -> StageLedger:
     on_host = _in_host_memory(common, kept)
     memory = StageMemory(
         stage=kept.stage.name,
-        parts=NumbersOnDemand(MEMORY_PARTS, at_peak.__getitem__),
+        parts=NumbersOnDemand(tuple(ledgers[0]), at_peak.__getitem__),
         items=_items(common, kept, passes, on_host),
         moments=NumbersOnDemand(tuple(terms), lambda moment: added_up(terms[moment])),
     )
@@ -272,6 +287,9 @@ def _moments(common: _Common, kept: _Held) -> dict[str, Ledger]:
     def ledger(gradients: Number, activations: tuple[Number, ...] = (), buffers: tuple[Number, ...] = ()) -> Ledger:
         return {
             "weights": (kept.weights * (1.0 - moved.parameters),),
+            **(
+                {REFERENCE: tuple(size * (1.0 - moved.parameters) for size in kept.reference)} if kept.reference else {}
+            ),
             "optimizer": (kept.optimizer * (1.0 - moved.optimizer),),
             "framework": (common.process.context,),
             "gradients": (gradients,),
@@ -328,7 +346,8 @@ def _in_host_memory(common: _Common, kept: _Held) -> tuple[Number, ...]:
         return ()
     moved = kept.moved
     states = moved.optimizer * (common.shares.optimizer.of(kept.states.gradients) + kept.optimizer)
-    return moved.parameters * kept.weights, states, kept.activations.offloaded
+    weights = added_up((kept.weights, *kept.reference))
+    return moved.parameters * weights, states, kept.activations.offloaded
 
 
 def _items(

@@ -24,6 +24,8 @@ class BlockTimes(NamedTuple):
     backward: PassTimes
     weights: PassTimes = PassTimes()
     """Part of the backward pass that makes weight gradients, which nothing else of the micro-batch waits for."""
+    reference: PassTimes = PassTimes()
+    """Passes without gradients."""
 
 
 @record
@@ -65,6 +67,7 @@ def block_times(block: Block, prices: Prices, overlap: Overlap, launch_s: Number
         recompute=_plain(_pass_times(block.recomputed, prices, overlap, launch_s).times(block.recomputed_share)),
         backward=_plain(_pass_times(block.backward, prices, overlap, None)),
         weights=_plain(operator_times([op for op in block.backward if op.direction == "weight gradient"], prices)),
+        reference=_plain(_pass_times(block.without_gradient, prices, overlap, launch_s)),
     )
 
 
@@ -170,8 +173,11 @@ class Slot(NamedTuple):
     """One micro-batch on one stage."""
 
     forward: PassTimes = PassTimes()
+    """Those without gradients included."""
     recompute: PassTimes = PassTimes()
     backward: PassTimes = PassTimes()
+    reference: PassTimes = PassTimes()
+    """Part of the forward passes that has no gradients."""
     weight_s: Number = 0.0
     """Part of the backward pass that makes weight gradients."""
     forward_wait_s: Number = 0.0
@@ -248,7 +254,11 @@ def _slot(blocks: Sequence[BlockTimes], launches: Launches, stage: StageContents
     if stage.is_empty:
         return Slot()
     counts = (*stage.kinds, stage.embedding, stage.head)
-    forward, recompute, backward, weights = (sum_of_passes(counts, passes) for passes in zip(*blocks, strict=True))
+    forward, recompute, backward, weights, reference = (
+        sum_of_passes(counts, passes) for passes in zip(*blocks, strict=True)
+    )
+    if anywhere(reference.launches):
+        forward = sum_of_passes((1.0, 1.0), (forward, reference))
     again = sum_of_passes((1.0, 1.0), (recompute, backward))
     forward_wait_s = forward.waiting_s(launches.forward_s * forward.launches)
     again_launch_s = launches.forward_s * recompute.launches + launches.backward_s * backward.launches
@@ -262,6 +272,7 @@ def _slot(blocks: Sequence[BlockTimes], launches: Launches, stage: StageContents
         forward=forward,
         recompute=recompute,
         backward=backward,
+        reference=reference,
         weight_s=backward_s - rest_s,
         forward_wait_s=forward_wait_s,
         backward_wait_s=backward_wait_s,

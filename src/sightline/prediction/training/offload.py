@@ -101,12 +101,13 @@ def offload_time(
     weight_bytes: Number,
     activation_bytes: Number,
     replicas_s: Number,
+    without_gradient: int = 0,
 ) -> OffloadTime:
     """Return the seconds of the host's update, and those of transfers that outlast the passes of a micro-batch.
 
     While replicas exchange what outlasts the same passes, for ``replicas_s`` of the step, transfers go on. A device is
-    in charge of ``parameters`` (trained ones) and stores ``weight_bytes``, both after ZeRO; it keeps
-    ``activation_bytes`` per micro-batch.
+    in charge of ``parameters`` (trained ones) and stores ``weight_bytes``, both after ZeRO, which further passes
+    ``without_gradient`` need as well; it keeps ``activation_bytes`` per micro-batch.
     """
     if not plan.offload:
         return OffloadTime(0.0, 0.0, 0.0)
@@ -119,15 +120,16 @@ def offload_time(
     at_the_end = plan.framework.sharding.gradient_reduce_bytes[plan.high_precision_dtype]
     once = once + states * (1.0 - as_computed) * at_the_end * parameters
     beside, alone = (kept, 0.0) if code.overlaps_activations else (0.0, kept)
-    forward = weights * weight_bytes + beside
+    forward, again = weights * weight_bytes + beside, without_gradient * weights * weight_bytes
     backward = weights * weight_bytes + larger(beside, down)
     link = host.device_bandwidth
-    outlasting = larger(forward / link - slot.forward_s, 0.0) + larger(backward / link - slot.backward_s, 0.0)
+    outlasting = larger((forward + again) / link - slot.forward_s, 0.0)
+    outlasting = outlasting + larger(backward / link - slot.backward_s, 0.0)
     exposed = larger(m * outlasting - replicas_s, 0.0) + (2.0 * m * alone + once) / link
     return OffloadTime(
         update_s=states * host_update_s(parameters, plan, host, smaller(cluster.per_node, cluster.devices)),
         exposed_s=exposed,
-        moved_bytes=m * (2.0 * (forward + alone) + down) + once,
+        moved_bytes=m * (2.0 * (forward + alone) + again + down) + once,
     )
 
 

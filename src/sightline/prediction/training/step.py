@@ -33,6 +33,7 @@ from sightline.prediction.training.priced import Priced, with_constants
 from sightline.prediction.training.stages import DenseAndExperts, Sizes, StageContents, layer_sum
 from sightline.prediction.training.states import StateShares, rank_share, state_shares
 from sightline.prediction.training.update import UpdateTime, step_of_optimizer, tensor_calls_s, trained_tensors
+from sightline.profile import REFERENCE
 from sightline.program import Block, FlashAttention, Operator, Program
 from sightline.program.operators import collective
 from sightline.program.routing import largest_of
@@ -144,8 +145,11 @@ class StepTimes:
         """The summands of each phase."""
         m, slot = self.micro_batches, self.slots.slot
         collective_s = slot.forward.collective_s + slot.recompute.collective_s + slot.backward.collective_s
+        reference_s = slot.reference.work_s
+        reference = {REFERENCE: (m * reference_s,)} if anywhere(slot.reference.launches) else {}
         return {
-            "forward": (m * slot.forward.work_s,),
+            "forward": (m * (slot.forward.work_s - reference_s),),
+            **reference,
             "backward": (m * slot.backward.work_s,),
             "recompute": (m * slot.recompute.work_s,),
             "optimizer": (self.update.update_s, self.offload.update_s),
@@ -217,6 +221,7 @@ def step_times(
         weight_bytes=rank_share(plan, plan.zero_stage >= 3).of(stored),
         activation_bytes=layer_sum(slowest, priced.sizes.saved_bytes),
         replicas_s=data_parallel.exposed_s,
+        without_gradient=scenario.workload.passes_without_gradient,
     )
     return StepTimes(
         slots=slots,
@@ -293,10 +298,11 @@ def _between_replicas(
         stored_bytes=stored.times(copies),
         embedding_and_head_bytes=outside_layers * copies,
         layers=slots.slowest.layers,
-        forward_s=slots.slot.forward_s,
+        forward_s=slots.slot.forward_s / (1 + priced.scenario.workload.passes_without_gradient),
         backward_s=slots.slot.backward_s,
         micro_batches=m,
         passes=larger(smaller(p, m) * (v - 1) / v, 1.0) if plan.framework.overlap.interleaved_groups else 1.0,
+        forward_passes=1.0 + priced.scenario.workload.passes_without_gradient,
     )
     return data_parallel_time(replica, on)
 

@@ -14,7 +14,7 @@ from sightline.prediction.training.micro_batch import exposed_collectives_s, out
 from sightline.prediction.training.priced import Priced
 from sightline.prediction.training.step import StepTimes
 from sightline.prediction.training.update import update_flops
-from sightline.profile import LEVELS, Row
+from sightline.profile import LEVELS, REFERENCE, Row
 from sightline.profile.profile import exposed, longest
 from sightline.program import Collective, Operator, Program
 from sightline.program.blocks.layer import mixer_of
@@ -31,6 +31,7 @@ def passes_of(priced: Priced, times: StepTimes) -> Iterator[tuple[str, str, Numb
     stage, m = times.slots.slowest, times.micro_batches
     for block, count in zip(priced.program.blocks, [stage.embedding, *stage.kinds, stage.head], strict=True):
         yield "forward", block.name, m * count, block.forward
+        yield REFERENCE, block.name, m * count, block.without_gradient
         yield "recompute", block.name, m * count * block.recomputed_share, block.recomputed
         yield "backward", block.name, m * count, block.backward
         yield OPTIMIZER, block.name, count * times.update.share, block.update
@@ -64,7 +65,7 @@ def _levels_of_passes(priced: Priced, times: StepTimes) -> tuple[dict[str, Numbe
     work: dict[bool, list[dict[str, Number]]] = {True: [], False: []}
     for phase, _, count, operators in passes_of(priced, times):
         if phase != OPTIMIZER:
-            work[phase == "forward"].append(multiple(_pass(priced, phase, operators), count))
+            work[phase in ("forward", REFERENCE)].append(multiple(_pass(priced, phase, operators), count))
     slot, m = times.slots.slot, times.micro_batches
     again_s = slot.recompute.collective_s + slot.backward.collective_s
     return (
@@ -232,7 +233,8 @@ def limits_of(priced: Priced, times: StepTimes) -> dict[str, Number]:
     for *_, count, operators in passes_of(priced, times):
         compute_s = compute_s + count * operator_times(operators, priced.prices).compute_s
     phases = times.phases
-    work_s = phases["forward"] + phases["recompute"] + phases["backward"] + phases["optimizer"]
+    passes = ("forward", "recompute", "backward", "optimizer", *([REFERENCE] if REFERENCE in phases else []))
+    work_s = sum(phases[phase] for phase in passes)
     return {
         "compute": compute_s,
         "memory": work_s - times.offload.update_s - compute_s,
@@ -248,8 +250,8 @@ def model_flops(scenario: Scenario) -> Number:
     As Narayanan 2021 (arXiv 2104.04473) and PaLM (arXiv 2204.02311) count: forward once and backward twice, attention
     without the causal mask but within its window; of experts those that a token passes; a frozen weight takes 4, an
     adapter's 6. Packed samples see themselves alone, padding is nobody's work. Kernels that skip the masked half
-    execute fewer, so at very long sequences the utilization by this count can pass 1. Recomputation, replicated heads
-    and padding are not counted.
+    execute fewer, so at very long sequences the utilization by this count can pass 1. Recomputation, a reference
+    model's passes, replicated heads and padding are not counted.
     """
     model, workload = scenario.model, scenario.workload
     trained = trained_by(scenario.plan, tied=model.tied_embeddings)
@@ -297,7 +299,7 @@ def hardware_flops(scenario: Scenario, program: Program) -> Number:
     """FLOPs that all devices execute in a step, with recomputation, replicated heads, padding and masked scores."""
     executed: Number = 0.0
     for block in program.blocks:
-        passes = sum(op.count * op.flops for op in (*block.forward, *block.backward))
+        passes = sum(op.count * op.flops for op in (*block.forward, *block.without_gradient, *block.backward))
         again = block.recomputed_share * sum(op.count * op.flops for op in block.recomputed)
         executed = executed + block.count * (passes + again)
     plan = scenario.plan

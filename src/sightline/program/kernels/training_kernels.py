@@ -325,7 +325,7 @@ def training_kernels(scenario: Scenario) -> TrainingKernels:
     split = (np.asarray(plan.sequence_parallel) != 0) & (np.asarray(t) > 1)
     split = split.astype(float) if split.ndim else float(split)
     rows = scenario.workload.rows(plan.sequences)
-    s, b = rows.tokens / c, plan.sequences * 1.0
+    s, b = rows.tokens / c, plan.sequences * 1.0 * scenario.workload.sequences
     return TrainingKernels(
         model=scenario.model,
         plan=plan,
@@ -345,7 +345,7 @@ def training_kernels(scenario: Scenario) -> TrainingKernels:
         u=plain(plan.expert_tensor_parallel),
         skew=plan.expert_skew,
         shape=scenario.model.own_heads,
-        framework=framework_under(plan),
+        framework=framework_under(plan, log_probabilities=scenario.workload.preference != "none"),
         trained=trained_by(plan, tied=scenario.model.tied_embeddings),
         low=low_precision_of(scenario),
     )

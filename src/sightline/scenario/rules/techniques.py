@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 LOW = ", ".join(LOW_PRECISION)
 _ELSEWHERE = " (it is offered by: "
+TRAINERS_OF_PREFERENCES = ("transformers", "fsdp", "deepspeed", "reference")
+"""Frameworks below trl's trainers, and the ideal bound."""
 
 
 def dtype(device: Device, dtype: str, dtype_is_stated: bool) -> Checks:
@@ -224,6 +226,28 @@ def adapter_task(task: str, adapter: Adapter | None) -> Checks:
         task != "pretrain" or adapter is None,
         "plan.adapter is {adapter.kind} with workload.task pretrain, which trains every weight; allowed: none, or "
         "workload.task finetune",
+    )
+
+
+def preferences(
+    framework: Framework, task: str, preference: str, reference: str, packing: bool, pipeline_parallel: Count
+) -> Checks:
+    """Preferences are trained by trl's trainers, which have no pipeline and pack nothing."""
+    stated = "workload.preference is {preference} with "
+    yield Check(
+        preference != "none" or reference == "model",
+        "workload.reference is {reference} without workload.preference; allowed with dpo, ipo and kto",
+    )
+    if preference == "none":
+        return
+    yield Check(task == "finetune", stated + "workload.task {task}; allowed: workload.task finetune")
+    yield Check(
+        framework.name in TRAINERS_OF_PREFERENCES,
+        stated + f"plan.framework {{framework.name}}; allowed: {', '.join(TRAINERS_OF_PREFERENCES)}",
+    )
+    yield Check(not packing, stated + "workload.packing true; allowed: false")
+    yield Check(
+        pipeline_parallel == 1, stated + "plan.pipeline_parallel {pipeline_parallel}; allowed: 1, trl has no pipeline"
     )
 
 
