@@ -59,17 +59,16 @@ def write(scenario: "Scenario | GenerationScenario | ServingScenario") -> Launch
 
         scenario = as_generation(scenario)
     name, writers = _writers(scenario)
-    if name not in writers:
-        raise InputError(_unwritten(name, writers))
+    if said := _unwritten(scenario):
+        raise InputError(said)
     launch: Launch = _module(writers[name]).write(scenario)
     return launch
 
 
 def obstacles(scenario: "Scenario | GenerationScenario | ServingScenario") -> tuple[str, ...]:
     """Return what keeps a scenario from being launched, a sentence each; nothing where `write` takes it."""
-    name, writers = _writers(scenario)
-    rules = _module("training.rules" if writers is WRITERS else "engines.rules")
-    return (*(() if name in writers else (_unwritten(name, writers),)), *rules.refusals(scenario))
+    rules = _module("training.rules" if _writers(scenario)[1] is WRITERS else "engines.rules")
+    return (*filter(None, (_unwritten(scenario),)), *rules.refusals(scenario))
 
 
 def _writers(scenario: Any) -> tuple[str, Mapping[str, str]]:
@@ -78,8 +77,12 @@ def _writers(scenario: Any) -> tuple[str, Mapping[str, str]]:
     return (plan.engine.name, ENGINE_WRITERS) if hasattr(plan, "engine") else (plan.framework.name, WRITERS)
 
 
-def _unwritten(name: str, writers: Mapping[str, str]) -> str:
-    return f"plan.framework is {name}, for which no launch is written; written: {', '.join(writers)}"
+def _unwritten(scenario: Any) -> str:
+    """Why no launch of a scenario is written; empty where one is."""
+    (name, writers), preference = _writers(scenario), getattr(scenario.workload, "preference", "none")
+    if name not in writers:
+        return f"plan.framework is {name}, for which no launch is written; written: {', '.join(writers)}"
+    return "" if preference == "none" else f"workload.preference is {preference}, for which no launch is written"
 
 
 def read(source: str | Path) -> Reading:

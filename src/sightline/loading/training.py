@@ -22,6 +22,8 @@ from sightline.validators import Keys, Needed, choice, keys_of
 _TASKS: Mapping[str, type[Pretrain]] = {"pretrain": Pretrain, "finetune": Finetune}
 WORKLOAD: Keys = {"task": Needed(choice(*TASKS), ", ".join(TASKS)), **keys_of(Pretrain)}
 """``workload`` of training."""
+_USUAL = {"packing": False, "preference": "none", "reference": "model"}
+"""What rules know of a workload that says nothing else."""
 _NEEDED_WORKLOAD = {"workload": "a mapping with task, sequence_length and global_batch"}
 
 
@@ -115,7 +117,7 @@ def _facts(
 ) -> dict[str, Any]:
     """What is known of the scenario. Data parallelism takes what is left of the cluster where it is not stated."""
     known = {name: value for name, value in plan.values.items() if name not in free}
-    facts = facts_of(parts, workload, plan, known)
+    facts = facts_of(parts, {**_USUAL, **workload}, plan, known)
     facts = {name: fact for name, fact in facts.items() if name not in free}
     degrees = ("tensor_parallel", "pipeline_parallel", "context_parallel")
     if "data_parallel" not in facts and {"devices", *degrees} <= facts.keys():

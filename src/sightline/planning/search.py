@@ -121,7 +121,7 @@ def plan(
 
     search = _search_of(kind)
     answer = search(spaces, options, command, progress)
-    if not (answer.stopped or any(one.launchable for one in answer.plans)):
+    if not (answer.stopped or any(launchable or one.launchable for one in answer.plans)):
         others, _ = priced(in_other_frameworks(spaces, overrides, partial(spaces_of, read, free, devices)), prices)
         own = [replace(space, launchable=True) for space in spaces]
         if others and (launchable or not search(own, {**options, "where": None}, command, progress).plans):

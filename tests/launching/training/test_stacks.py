@@ -84,7 +84,7 @@ def test_a_configuration_next_to_the_file_is_read(tmp_path):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (yaml.safe_dump({**FACTORY, "stage": "dpo"}), "stage is 'dpo': preference training"),
+        (yaml.safe_dump({**FACTORY, "stage": "ppo"}), "stage is 'ppo': reinforcement learning"),
         (yaml.safe_dump({**AXOLOTL, "rl": "grpo"}), "rl is 'grpo': reinforcement learning"),
         (yaml.safe_dump({**FACTORY, "deepspeed": "ours.json"}), "no such file"),
         (yaml.safe_dump({**FACTORY, "cutoff_len": "long"}), "cutoff_len is 'long'"),
@@ -96,6 +96,29 @@ def test_a_configuration_next_to_the_file_is_read(tmp_path):
 def test_what_is_not_predicted_is_refused_by_name(text, said):
     with pytest.raises(InputError, match=said):
         read(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "preference", "reference"),
+    [
+        (yaml.safe_dump({**FACTORY, "stage": "dpo", "pref_beta": 0.1}), "dpo", None),
+        (yaml.safe_dump({**FACTORY, "stage": "dpo", "pref_loss": "hinge"}), "dpo", None),
+        (yaml.safe_dump({**FACTORY, "stage": "dpo", "pref_loss": "simpo", "simpo_gamma": 0.5}), "simpo", None),
+        (yaml.safe_dump({**FACTORY, "stage": "kto"}), "kto", None),
+        (yaml.safe_dump({**FACTORY, "pref_loss": "orpo"}), None, None),
+        (yaml.safe_dump({**AXOLOTL, "rl": "ipo", "rl_beta": 0.1}), "ipo", None),
+        (yaml.safe_dump({**AXOLOTL, "rl": "dpo", "precompute_ref_log_probs": True}), "dpo", "precomputed"),
+        (SWIFT.replace("sft", "rlhf"), "dpo", None),
+        (SWIFT.replace("sft", "rlhf --rlhf_type orpo"), "orpo", None),
+        (SWIFT, None, None),
+    ],
+)
+def test_preference_training_is_read(text, preference, reference):
+    found = read(text)
+    workload = completed(found, {"cluster": "2x rtx-4090"}).scenario["workload"]
+    assert (workload.get("preference"), workload.get("reference")) == (preference, reference)
+    assert workload["global_batch"] == 32
+    assert found.without_counterpart == []
 
 
 @pytest.mark.parametrize("stated", [FACTORY, AXOLOTL])

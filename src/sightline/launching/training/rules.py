@@ -65,14 +65,6 @@ def kernels_of_packed_samples(framework: Framework, packing: bool, attention_ker
     )
 
 
-def script_preferences(framework: Framework, preference: str) -> Checks:
-    """The training script has the loss of language models."""
-    yield Check(
-        framework.name not in SCRIPTED or preference == "none",
-        "workload.preference is {preference}: no launch of trl's trainers is written; allowed: none",
-    )
-
-
 def written_kernels(framework: Framework, attention: str, attention_kernel: str) -> Checks:
     """A launch says which kernel of attention runs."""
     written = _KERNELS.get(framework.name)

@@ -49,6 +49,7 @@ class Stack(Marks):
     when: tuple[Mapping[str, Mapping[str, Any]], ...]
     refused: Mapping[str, Mapping[Any, str]]
     harmless: Mapping[str, str] = field(default_factory=dict)
+    by_command: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def known(self) -> frozenset[str]:
@@ -102,6 +103,8 @@ def read(found: Source) -> Reading:
         stated, devices, unknown = _of_command(found)
     refuse(list(_refusals(stack, stated)))
     said = {**stack.defaults, **{key: value for key, value in stated.items() if value is not None}}
+    for command, keys in stack.by_command.items():
+        said = {**(keys if Marks(commands=command, keys="").tell(found) else {}), **said}
     refuse_values(said, numbers={_key(stack, ours, said): 1 for ours in NUMBERS if _key(stack, ours, said)})
     read_values = dict(_read(stack, said))
     micro, accumulated = read_values["plan.micro_batch"], read_values.pop("accumulation")

@@ -233,7 +233,7 @@ def _unsupported(scenario: Scenario, way: str) -> Iterator[str]:
     plan, framework, work = scenario.plan, scenario.plan.framework, scenario.workload
     if work.lengths is not None or work.preference != "none":
         name = "preference" if work.lengths is None else "lengths"
-        yield f"workload.{name}: only single samples of workload.sequence_length tokens can be measured"
+        yield f"workload.{name}: only samples of one sequence of workload.sequence_length tokens can be measured"
     if plan.dtype in LOW_PRECISION:
         yield f"plan.dtype is {plan.dtype}; allowed when measuring: a dtype of 16 or 32 bits"
     for degree in ("tensor_parallel", "pipeline_parallel"):

@@ -283,13 +283,12 @@ def _moments(common: _Common, kept: _Held) -> dict[str, Ledger]:
     gathered, saved, moved = kept.gathered, kept.activations, kept.moved
     gradients = kept.gradients * (1.0 - moved.gradients)
     in_loss, in_layer = _gradients_there(common, kept)
+    copy = {REFERENCE: tuple(size * (1.0 - moved.parameters) for size in kept.reference)} if kept.reference else {}
 
     def ledger(gradients: Number, activations: tuple[Number, ...] = (), buffers: tuple[Number, ...] = ()) -> Ledger:
         return {
             "weights": (kept.weights * (1.0 - moved.parameters),),
-            **(
-                {REFERENCE: tuple(size * (1.0 - moved.parameters) for size in kept.reference)} if kept.reference else {}
-            ),
+            **copy,
             "optimizer": (kept.optimizer * (1.0 - moved.optimizer),),
             "framework": (common.process.context,),
             "gradients": (gradients,),
