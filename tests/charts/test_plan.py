@@ -15,9 +15,10 @@ from sightline.charts import drawing, rendering, stacks
 from sightline.charts.curves import Scale, rows_of
 from sightline.charts.figure import axis, decade_ticks, quantity
 from sightline.charts.plan_chart import Point, box_of, interval_of, overlap, placed, plan_chart
+from sightline.profile import TRAINING
 from sightline.render.document import chart_page
 
-TRAINED = ("forward", "backward", "recompute", "optimizer", "communication_exposed", "pipeline_bubble", "host")
+TRAINED = TRAINING.phases
 GENERATED = ("prefill", "decode", "communication", "transfer", "host")
 
 

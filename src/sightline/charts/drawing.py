@@ -9,10 +9,10 @@ from sightline.quantities import significant
 VEGA_LITE = "6.4"
 """The version of Vega-Lite that specifications are written for, as vl-convert names it."""
 BLUE, _LIGHT_BLUE, _PURPLE, _GREEN, RED = "#174a8c", "#5cbcf0", "#9a6096", "#179e5f", "#c4281f"
-_ORANGE, _YELLOW, _GREY = "#d4570c", "#eeb41e", "#a3a3a3"
+_ORANGE, _YELLOW, _GREY, _MAROON = "#d4570c", "#eeb41e", "#a3a3a3", "#6c1330"
 PHASE_COLORS = {
     "forward": _LIGHT_BLUE,
-    "reference": _ORANGE,
+    "reference": _MAROON,
     "backward": BLUE,
     "recompute": _PURPLE,
     "optimizer": _GREEN,
@@ -29,7 +29,7 @@ PHASE_COLORS = {
 """Colors of the phases. Those of a task differ in hue and in lightness, for the color-blind and for print in grey."""
 MEMORY_COLORS = {
     "weights": BLUE,
-    "reference": _LIGHT_BLUE,
+    "reference": _MAROON,
     "gradients": "#9dc8f5",
     "optimizer": _GREEN,
     "activations": _ORANGE,
