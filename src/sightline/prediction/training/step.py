@@ -197,7 +197,7 @@ def step_times(
     that of a step ``like`` it with others.
     """
     scenario, constants = priced.scenario, priced.constants
-    plan = scenario.plan
+    plan, forward_passes = scenario.plan, 1 + scenario.workload.passes_without_gradient
     m = scenario.micro_batches
     slots = slots or pipeline_slots(scenario, priced.times, priced.launches)
     slot, slowest = slots.slot, slots.slowest
@@ -232,7 +232,7 @@ def step_times(
         micro_batches=m,
         host_s=host_s + loops_s,
         tensor_calls_s=loops_s,
-        forward_pass_s=slots.slots[0].forward_s + constants.micro_batch_s,
+        forward_pass_s=slots.slots[0].forward_s / forward_passes + constants.micro_batch_s,
         pipeline=_pipeline(priced, slots, m, sent.seconds(sent.activations, priced)),
         data_parallel=data_parallel,
         tied_embedding_s=sent.seconds(sent.table, priced),
