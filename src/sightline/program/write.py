@@ -123,7 +123,7 @@ def head_block(x: TrainingKernels) -> Block:
     """Return the head: final norm, logits and loss; a head tied to the embedding has no matrix of its own."""
     steps = head_steps(x)
     matrix = (0.0 if x.model.tied_embeddings else 1.0) * x.vocabulary * x.h
-    parameters = matrix + x.model.norm_parameters + x.model.joining_parameters
+    parameters = matrix + x.model.norm_parameters + x.model.joining_parameters + x.model.transform_parameters
     with_adapter = x.trained.adapter is not None
     return Block(
         name="head",
@@ -182,7 +182,7 @@ def _parameters(x: TrainingKernels, written: Layer) -> dict[str, Any]:
     """
     halves, model = written.halves, x.model
     weights = sum(half.weights for half in halves)
-    norms = model.layer_norms * len(halves) // 2 * model.norm_parameters + len(halves) * model.stream_parameters
+    norms = model.layer_norms * len(halves) // 2 * model.norm_parameters + model.small_parameters_of(len(halves))
     parameters = sum(half.parameters for half in halves) + norms
     return {
         "parameters": parameters,

@@ -66,6 +66,12 @@ class Model:
     norm_bias: bool = False
     embedding_norm: bool = False
     """A norm directly after the embedding, as in BLOOM."""
+    head_transform: bool = False
+    """A dense layer with bias and a norm before the logits (BERT)."""
+    other_parameters: Annotated[int, whole(0)] = 0
+    """Weights outside the layers that are in no product and no norm: a table of token types, the logits' bias."""
+    other_layer_parameters: Annotated[int, whole(0)] = 0
+    """The same in each layer: scales, biases and gates of a few elements."""
     position_offset: Annotated[int, whole(0)] = 0
     """Extra unused rows of a learned position table (OPT keeps 2)."""
     dropout: Annotated[float, fraction] = 0.0
@@ -204,7 +210,11 @@ class Model:
         """Parameters of one layer of a kind."""
         blocks = (kind.mixer != "none") + (kind.mlp != "none")
         norms = self.layer_norms * blocks // 2 * self.norm_parameters
-        return self.mixer_parameters(kind) + self.mlp_parameters_of(kind) + norms + blocks * self.stream_parameters
+        return self.mixer_parameters(kind) + self.mlp_parameters_of(kind) + norms + self.small_parameters_of(blocks)
+
+    def small_parameters_of(self, blocks: int) -> int:
+        """Parameters of a layer of so many ``blocks`` that belong to none of them."""
+        return blocks * self.stream_parameters + self.other_layer_parameters
 
     def active_parameters_of(self, kind: LayerKind) -> int:
         """Parameters of one layer of a kind that one token uses."""
@@ -214,9 +224,10 @@ class Model:
 
     @property
     def embedding_parameters(self) -> int:
-        """Parameters before the first layer: token and position tables and the norm after them."""
+        """Parameters before the first layer: tables, the norm after them and ``other_parameters``."""
         positions = (self.max_positions + self.position_offset) if self.positions == "learned" else 0
-        return (self.vocab_size + positions) * self.hidden_size + self.norm_parameters * self.embedding_norm
+        tables = (self.vocab_size + positions) * self.hidden_size
+        return tables + self.norm_parameters * self.embedding_norm + self.other_parameters
 
     @property
     def head_parameters(self) -> int:
@@ -224,8 +235,14 @@ class Model:
         return (
             self.norm_parameters
             + self.joining_parameters
+            + self.transform_parameters
             + (0 if self.tied_embeddings else self.vocab_size * self.hidden_size)
         )
+
+    @property
+    def transform_parameters(self) -> int:
+        """Parameters of the dense layer before the logits and of its norm; 0 without one."""
+        return self.head_transform * (self.hidden_size * (self.hidden_size + 1) + self.norm_parameters)
 
     @property
     def stream_parameters(self) -> int:

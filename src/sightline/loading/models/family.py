@@ -37,6 +37,8 @@ class Family:
     """Linear attention has a decay for every key channel; it and the output gate pass through a head's width (Kimi)."""
     halved_intermediate: bool = False
     """``intermediate_size`` counts both input projections."""
+    small: Mapping[str, str] = field(default_factory=dict)
+    """Sizes of small weights by field of `Model`: the sum of a text's words, each a product of keys and numbers."""
     assumption: str = ""
     """What is predicted in place of what its layers do."""
     states_blocks: bool = False

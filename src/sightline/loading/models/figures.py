@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from itertools import chain
+from math import prod
 from typing import Any
 
 from sightline.loading.checks import Checked, Complaints, check, dotted, meant
@@ -419,7 +420,13 @@ def settled(values: Mapping[str, Any], config: Mapping[str, Any], family: Family
         figures.setdefault("linear_key_head_dim", figures["linear_value_head_dim"])
     figures["activation"], remark = derived_activation(figures["hidden_act"], family)
     assumed += [remark] if remark else []
-    return figures
+    known = {**family.defaults, **config, **figures}
+    return {field: _size(text, known) for field, text in family.small.items()} | figures
+
+
+def _size(text: str, known: Mapping[str, Any]) -> int:
+    """The sum of a text's words, each a product of numbers and of keys that are known."""
+    return sum(prod(int(known.get(f, 0) if f[0].isalpha() else f) for f in word.split("*")) for word in text.split())
 
 
 def _heads(figures: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from sightline.content import record
 from sightline.program.formats import FP32_ROUTER, Formats, plain_dtype
 from sightline.program.kernels.inference_linear import InferenceLinear
 from sightline.program.mixer_operators import index_scores, selected_attention
-from sightline.program.operators import ATTENTION_CORE, CachedAttention, GroupedMatmul, Module, Operator, Part
+from sightline.program.operators import ATTENTION_CORE, CachedAttention, GroupedMatmul, Matmul, Module, Operator, Part
 from sightline.program.program import Step, group_by_group
 from sightline.program.routing import Batch, RoutedExperts, busiest_share, expected_active
 from sightline.program.shapes import ELEMENT_BYTES
@@ -387,8 +387,11 @@ class InferenceKernels(InferenceAttention):
     def logits(self) -> list[Step]:
         """The logits of the tokens whose next token is wanted, whole on every rank."""
         rows, vocabulary = self.batch.logits, float(self.model.vocab_size)
-        product = self.matmul("head", "logits", rows, vocabulary / self.t, self.h, self.formats.parts["head"])
-        return [Step((product, *self.collective("head", "all_gather", self.element_bytes * rows * vocabulary)))]
+        kernel, products = self.formats.parts["head"], list[Matmul]()
+        if self.model.head_transform:
+            products.append(self.matmul("head", "transform", rows, self.h, self.h, kernel))
+        products.append(self.matmul("head", "logits", rows, vocabulary / self.t, self.h, kernel))
+        return [Step((*products, *self.collective("head", "all_gather", self.element_bytes * rows * vocabulary)))]
 
     def choose(self) -> list[Step]:
         """The choice of the next token."""

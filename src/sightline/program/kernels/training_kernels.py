@@ -299,7 +299,8 @@ class TrainingKernels(TrainingAttention):
         ]
         step = Step([*inputs, *(low_precision(self, op) for op in product.forward)], backward)
         caps = [soft_cap(self, "head", "capped logits", outputs)] if self.model.logit_cap else []
-        return [Step(enter_region(self, "head"), leave_region(self, "head")), step, *caps]
+        transform = [self.linear(LinearLayer("head", "transform", self.h, self.h))] if self.model.head_transform else []
+        return [*transform, Step(enter_region(self, "head"), leave_region(self, "head")), step, *caps]
 
     def choose(self) -> list[Step]:
         """Cross-entropy; unfused it is several kernels in fp32, whose gradient autograd may write out."""
