@@ -17,7 +17,7 @@ from sightline.program import Block, Collective, Operator, write_out
 from sightline.program.attention_core import mean_seen
 from sightline.program.blocks.attention import CompressedSoftmaxAttention, MultiHeadLatentAttention, SoftmaxAttention
 from sightline.program.blocks.layer import NoMixer, mixer_of
-from sightline.program.blocks.recurrent import GatedDeltaNet, Mamba2
+from sightline.program.blocks.recurrent import AttentionBesideStates, ConvolutionMixer, GatedDeltaNet, Mamba2
 from sightline.program.mixer_operators import GatedDelta, Indexer, SelectedAttention, StateSpaceScan
 from sightline.scenario import LayerKind, Scenario
 from sightline.scenario.blocks import Mixer
@@ -35,6 +35,8 @@ MIXER_CLASSES = {
     "compressed": ("deepseek-v4-flash", CompressedSoftmaxAttention),
     "linear": ("qwen3-next-80b-a3b", GatedDeltaNet),
     "state-space": ("nemotron-h-56b-base-8k", Mamba2),
+    "side-by-side": ("falcon-h1-7b", AttentionBesideStates),
+    "convolution": ("lfm2-1.2b", ConvolutionMixer),
     "none": ("nemotron-h-56b-base-8k", NoMixer),
 }
 

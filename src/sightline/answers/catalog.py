@@ -377,9 +377,8 @@ def model_rows(model: Model) -> Iterator[tuple[str, str]]:
             "indexer",
             f"{model.sparse.heads} heads of {model.sparse.head_dim}, selects {model.sparse.selected_tokens}{blocks}",
         )
-    if model.linear or model.state_space:
-        mixer = model.linear or model.state_space
-        yield "state", f"{mixer.state_elements:,} elements per sequence and layer"  # type: ignore[union-attr]
+    if mixer := model.linear or model.state_space or model.convolution:
+        yield "state", f"{mixer.state_elements:,} elements per sequence and layer"
     if model.window:
         yield "window", f"{model.window:,} tokens"
     yield "checkpoint", _stored(model)

@@ -136,7 +136,8 @@ def state_space_cost(x: StateSpaceScan, device: Device, constants: LinearConstan
     its kernels' matmuls and what they hand on through memory: chunk states four times, products of B and C twice,
     inputs three times. A ``backward`` pass has two products for each of the forward pass's and makes the states and the
     products of B and C again (``2 P N`` and ``2 C N g / heads`` more), as the published kernels do. Nobody's tables
-    hold this kernel: the constants are the gated delta rule's.
+    hold this kernel: the constants are the gated delta rule's. Heads of one channel (Mamba-1, RG-LRU) have no matmul:
+    one kernel per pass works on vector units.
     """
     c, bandwidth, peak = constants, device.memory_bandwidth, device.peak_flops[x.dtype]
     b, q, h = (np.asarray(size, dtype=float) for size in (x.sequences, x.new_tokens, x.heads))
@@ -153,8 +154,12 @@ def state_space_cost(x: StateSpaceScan, device: Device, constants: LinearConstan
     handed_on = 4 * STATE_BYTES * h * p * n / chunk + 8 * x.groups * chunk + 2 * x.element_bytes * (h * p + shared)
     handed_on = (BACKWARD_HANDED_ON if x.backward else 1.0) * handed_on
     time_s = compute_s / c.peak_fraction + (tokens * handed_on / bandwidth + memory_s) / c.memory_fraction
-    kernels = SCAN_BACKWARD_KERNELS if x.backward else PREFILL_KERNELS
-    return OperatorCost.on_roofline(time_s + kernels * c.latency_s, compute_s, memory_s)
+    time_s = time_s + (SCAN_BACKWARD_KERNELS if x.backward else PREFILL_KERNELS) * c.latency_s
+    channels, vector_s = np.equal(p, 1.0), x.flops / device.vector_flops
+    alone_s = larger(vector_s, memory_s / c.memory_fraction) + c.latency_s
+    return OperatorCost.on_roofline(
+        np.where(channels, alone_s, time_s), np.where(channels, vector_s, compute_s), memory_s
+    )
 
 
 def _of_family(model: DeviceModel, mixer: str) -> LinearConstants:

@@ -28,9 +28,10 @@ Module = _MixerModule | _MlpModule | _OuterModule
 _Product = Literal["matmul", "up", "down", "query", "key, value", "query up", "key, value up", "key, weights", "qkv"]
 _LatentProduct = Literal["absorb query", "expand value", "group down", "to latent", "from latent"]
 _RecurrentProduct = Literal["query, key, value, gate", "query, key, value", "decay, strength", "strength, gates down"]
-_OtherProduct = Literal["decay up", "gate up", "input", "output", "router", "transform", "logits", "joining"]
+_OtherProduct = Literal["decay up", "gate up", "input", "output", "router", "transform", "logits"]
+_LayerInput = Literal["layer inputs", "layer input", "joining"]
 _Adapter = Literal["coefficients", "adapter A", "adapter B", "adapter chain"]
-_Products = _Product | _LatentProduct | _RecurrentProduct | _OtherProduct | _Adapter
+_Products = _Product | _LatentProduct | _RecurrentProduct | _OtherProduct | _LayerInput | _Adapter
 
 _Core = Literal["attention", "flash attention", "selected attention", "scores", "context", "values", "probabilities"]
 _Blocks = Literal["flash attention to earlier keys", "flash attention of later queries", "chunks joined"]

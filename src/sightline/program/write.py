@@ -67,6 +67,16 @@ def stage_boundary(x: Kernels, activation_bytes: Number) -> list[Operator]:
     return collective("residual", "send_recv", activation_bytes / x.t, ranks="stages", overlapped_with="nothing")
 
 
+def embedding_steps(x: Kernels) -> list[Step]:
+    """Return the tokens' vectors as wide as the layers take them, and those that each layer adds (Gemma 3n)."""
+    steps, width = x.embed(), float(x.model.table_width)
+    if width != x.h:
+        steps.append(x.linear(LinearLayer("embedding", "transform", width, x.h, of=None)))
+    if added := float(x.model.layers * x.model.layer_embedding_width):
+        steps.append(x.linear(LinearLayer("embedding", "layer inputs", x.h, added, of=None)))
+    return steps
+
+
 def head_steps(x: Kernels) -> list[Step]:
     """Return the steps from the last layer's output to the loss, or to the next tokens."""
     return [*x.final_norm(), *x.logits(), *x.choose()]
@@ -74,7 +84,7 @@ def head_steps(x: Kernels) -> list[Step]:
 
 def _inference(x: "InferenceKernels") -> Program:
     return Program(
-        embedding=Block(name="embedding", forward=forward_of(x.embed())),
+        embedding=Block(name="embedding", forward=forward_of(embedding_steps(x))),
         layers=tuple(_inference_layer(x, kind) for kind in x.model.kinds),
         head=Block(name="head", forward=forward_of(head_steps(x))),
         boundary=stage_boundary(x, x.hidden_bytes),
@@ -104,9 +114,8 @@ def _with_heads_of(x: K, mixer: TokenMixer[Any]) -> K:
 
 def embedding_block(x: TrainingKernels) -> Block:
     """Return the embedding of the tokens and, where they are learned, of their positions."""
-    steps = x.embed()
-    positions = x.model.embedding_parameters - x.model.vocab_size * x.model.hidden_size
-    parameters = x.vocabulary * x.h + positions
+    steps = embedding_steps(x)
+    parameters = x.model.embedding_parameters + (x.vocabulary - x.model.vocab_size) * x.model.table_width
     with_adapter = x.trained.adapter is not None
     return Block(
         name="embedding",
@@ -122,7 +131,7 @@ def embedding_block(x: TrainingKernels) -> Block:
 def head_block(x: TrainingKernels) -> Block:
     """Return the head: final norm, logits and loss; a head tied to the embedding has no matrix of its own."""
     steps = head_steps(x)
-    matrix = (0.0 if x.model.tied_embeddings else 1.0) * x.vocabulary * x.h
+    matrix = (0.0 if x.model.tied_embeddings else 1.0) * x.vocabulary * x.model.logits_width
     parameters = matrix + x.model.norm_parameters + x.model.joining_parameters + x.model.transform_parameters
     with_adapter = x.trained.adapter is not None
     return Block(

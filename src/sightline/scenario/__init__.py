@@ -10,10 +10,12 @@ from sightline.on_demand import names_on_demand
 from sightline.scenario.blocks import (
     CompressedAttention,
     Experts,
+    GatedConvolution,
     Heads,
     LatentAttention,
     LayerKind,
     LinearAttention,
+    SideBySide,
     SparseAttention,
     StateSpace,
 )
@@ -74,6 +76,7 @@ __all__ = [
     "Experts",
     "Finetune",
     "Framework",
+    "GatedConvolution",
     "Generate",
     "GenerationPlan",
     "GenerationScenario",
@@ -99,6 +102,7 @@ __all__ = [
     "ServedAdapters",
     "ServingScenario",
     "Sessions",
+    "SideBySide",
     "Slo",
     "SparseAttention",
     "Speculation",

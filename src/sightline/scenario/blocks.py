@@ -11,10 +11,12 @@ from sightline.content import description
 if TYPE_CHECKING:
     from sightline.scenario.model import Model
 
-Mixer = Literal["attention", "sliding", "chunked", "latent", "sparse", "compressed", "linear", "state-space", "none"]
+_Softmax = Literal["attention", "sliding", "chunked", "latent", "sparse", "compressed"]
+Mixer = Literal[_Softmax, "linear", "state-space", "side-by-side", "convolution", "none"]
 """How a layer mixes tokens: full, sliding-window or chunked attention; multi-head latent attention (arXiv 2405.04434);
 attention to tokens an indexer selects; attention to folded keys and values (DeepSeek V4); gated delta net
-(arXiv 2412.06464); Mamba-2 (arXiv 2405.21060)."""
+(arXiv 2412.06464); Mamba (arXiv 2312.00752, 2405.21060), alone or beside full attention (Falcon-H1); a gated short
+convolution (LFM2), with a recurrence per channel in RecurrentGemma."""
 
 
 class MixerWord(NamedTuple):
@@ -39,6 +41,8 @@ MIXER_WORDS: Mapping[Mixer, MixerWord] = {
     "compressed": MixerWord("attention to folded tokens", "compressed", ("compressed",)),
     "linear": MixerWord("gated delta net", "linear", ("linear",)),
     "state-space": MixerWord("Mamba-2", "state_space", ("state_space",)),
+    "side-by-side": MixerWord("attention beside Mamba-2", "state_space", ("side_by_side",)),
+    "convolution": MixerWord("gated convolution", "convolution", ("convolution",)),
     "none": MixerWord(""),
 }
 
@@ -57,6 +61,8 @@ class Heads:
     """Width of a value head; None means ``head_dim``."""
     values_are_keys: bool = False
     """There is no value projection: values are the key projection's output with a norm of its own (Gemma 4)."""
+    reused: bool = False
+    """Keys and values are those of an earlier layer, neither projected nor cached again (Gemma 3n)."""
 
     @property
     def value_dim(self) -> int:
@@ -86,7 +92,8 @@ class Heads:
     def projected_width(self, *, gate: bool) -> int:
         """Outputs of the query (twice with a gate), key and value projections together."""
         queries = self.query_width * (2 if gate else 1)
-        return queries + self.key_width + (0 if self.values_are_keys else self.value_width)
+        keys = self.key_width + (0 if self.values_are_keys else self.value_width)
+        return queries + keys * (not self.reused)
 
     def parameters(self, model: "Model", kind: "LayerKind") -> int:
         """Projections with their biases, the norms of heads, and an indexer."""
@@ -174,7 +181,8 @@ class LatentAttention:
         query = h * queries if self.query_rank is None else self.query_rank * (h + 1 + queries)
         down = h * (self.kv_rank + self.rope_head_dim) + self.kv_rank
         up = self.kv_rank * heads * (self.nope_head_dim + self.value_head_dim)
-        return query + down + up + heads * self.value_head_dim * h + model.indexer_parameters(kind)
+        gate = h * heads * self.value_head_dim * model.attention_gate
+        return query + down + up + gate + heads * self.value_head_dim * h + model.indexer_parameters(kind)
 
 
 @description
@@ -233,8 +241,10 @@ class LinearAttention:
     conv_width: int
     """Tokens of the short convolution over queries, keys and values."""
     gate_rank: int | None = None
-    """Width that the output gate and a decay for every key channel pass through (Kimi); None projects the gate directly
-    and has a decay per head."""
+    """Width that the output gate and a decay for every key channel pass through (Kimi); None projects them directly."""
+    decay: Literal["head", "channel", "fixed"] = "head"
+    """What has a decay of its own without ``gate_rank``; a fixed one is no part of the token (MiniMax's lightning
+    attention, arXiv 2501.08313, which corrects nothing)."""
 
     @property
     def key_width(self) -> int:
@@ -257,16 +267,27 @@ class LinearAttention:
         return self.value_heads * self.key_dim * self.value_dim
 
     @property
+    def decays(self) -> int:
+        """Decays that a token makes."""
+        if self.decay == "fixed":
+            return 0
+        return self.key_width if self.gate_rank or self.decay == "channel" else self.value_heads
+
+    @property
+    def strengths(self) -> int:
+        """Strengths of a token's corrections."""
+        return self.value_heads * (self.decay != "fixed")
+
+    @property
     def small_parameters(self) -> int:
         """Convolution, decay and its bias, norm."""
-        decays = self.value_heads if self.gate_rank is None else self.key_width
-        return self.conv_channels * self.conv_width + self.value_heads + decays + self.value_dim
+        return self.conv_channels * self.conv_width + self.strengths + self.decays + self.value_dim
 
     def parameters(self, model: "Model", kind: LayerKind) -> int:
         """Projections of query, key, value, gate, decay and step; convolution; norm; output."""
         h = model.hidden_size
         if self.gate_rank is None:
-            gates = h * (self.value_width + 2 * self.value_heads)
+            gates = h * (self.value_width + self.decays + self.strengths)
         else:
             gates = h * self.value_heads + self.gate_rank * (2 * h + self.key_width + self.value_width)
         return h * self.conv_channels + gates + self.small_parameters + self.value_width * h
@@ -274,7 +295,7 @@ class LinearAttention:
 
 @description
 class StateSpace:
-    """Mamba-2: a state of head_dim x state per head instead of a cache of tokens."""
+    """Mamba-2: a state of head_dim x state per head instead of a cache of tokens. Mamba-1 has heads of one channel."""
 
     heads: int
     head_dim: int
@@ -283,6 +304,8 @@ class StateSpace:
     state: int
     """Width of the state of each channel."""
     conv_width: int
+    step_rank: int | None = None
+    """Mamba-1: width that a step for every channel passes through; it and B, C are projected from the convolution."""
 
     @property
     def inner_width(self) -> int:
@@ -292,7 +315,7 @@ class StateSpace:
     @property
     def conv_channels(self) -> int:
         """Channels that the short convolution runs over."""
-        return self.inner_width + 2 * self.groups * self.state
+        return self.inner_width + (0 if self.step_rank else 2 * self.groups * self.state)
 
     @property
     def state_elements(self) -> int:
@@ -302,20 +325,73 @@ class StateSpace:
     @property
     def projected_width(self) -> int:
         """Outputs of the input projection: gate, channels with B and C, and a step per head."""
-        return self.inner_width + self.conv_channels + self.heads
+        return self.inner_width + self.conv_channels + (0 if self.step_rank else self.heads)
+
+    @property
+    def step_width(self) -> int:
+        """Outputs of Mamba-1's second projection: the step's rank, B and C."""
+        return self.step_rank + 2 * self.state if self.step_rank else 0
 
     @property
     def small_parameters(self) -> int:
         """Convolution with bias, decay, skip and step of each head, norm."""
-        return self.conv_channels * (self.conv_width + 1) + 3 * self.heads + self.inner_width
+        norm = self.inner_width * self.state - self.heads if self.step_rank else self.inner_width
+        return self.conv_channels * (self.conv_width + 1) + 3 * self.heads + norm
 
     def parameters(self, model: "Model", kind: LayerKind) -> int:
         """Input projection, convolution, decays, norm, output projection."""
         h = model.hidden_size
-        return h * self.projected_width + self.small_parameters + self.inner_width * h
+        steps = self.inner_width * (self.step_width + (self.step_rank or 0))
+        return h * self.projected_width + self.small_parameters + steps + self.inner_width * h
 
 
-MixerFigures = Heads | LatentAttention | CompressedAttention | LinearAttention | StateSpace
+@description
+class SideBySide:
+    """Softmax attention and Mamba-2 on the same input, whose outputs are added."""
+
+    attention: Heads
+    states: StateSpace
+
+    def parameters(self, model: "Model", kind: LayerKind) -> int:
+        """Those of both."""
+        return self.attention.parameters(model, kind) + self.states.parameters(model, kind)
+
+
+@description
+class GatedConvolution:
+    """A short convolution between gates (LFM2), or before a recurrence per channel (RG-LRU, arXiv 2402.19427)."""
+
+    width: int
+    """Channels."""
+    conv_width: int
+    inputs: int = 3
+    """Projections of the token: the channels and their gates."""
+    gate_blocks: int = 0
+    """Blocks of channels that the recurrence's two gates are made from; 0 without a recurrence."""
+
+    @property
+    def state_elements(self) -> int:
+        """Elements of one sequence's recurrent state in one layer."""
+        return self.width * (self.gate_blocks > 0)
+
+    @property
+    def block_width(self) -> int:
+        """Channels that an element of the recurrence's gates is made from."""
+        return self.width // self.gate_blocks if self.gate_blocks else 0
+
+    @property
+    def small_parameters(self) -> int:
+        """Convolution; with a recurrence its decays and the biases."""
+        return self.width * (self.conv_width + 4 * (self.gate_blocks > 0))
+
+    def parameters(self, model: "Model", kind: LayerKind) -> int:
+        """Input projections, convolution, gates of the recurrence, output projection."""
+        products = model.hidden_size * (self.inputs + 1) + 2 * self.block_width
+        return self.width * products + self.small_parameters
+
+
+_Recurrent = LinearAttention | StateSpace | SideBySide | GatedConvolution
+MixerFigures = Heads | LatentAttention | CompressedAttention | _Recurrent
 """What describes a layer's mixer; the head shape is that of softmax attention."""
 
 

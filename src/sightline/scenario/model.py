@@ -9,11 +9,13 @@ from sightline.scenario.blocks import (
     SOFTMAX,
     CompressedAttention,
     Experts,
+    GatedConvolution,
     Heads,
     LatentAttention,
     LayerKind,
     LinearAttention,
     MixerFigures,
+    SideBySide,
     SparseAttention,
     StateSpace,
     mlp_parameters,
@@ -22,7 +24,9 @@ from sightline.scenario.precision import CACHE_BYTES, CHECKPOINT_FORMATS, WEIGHT
 from sightline.validators import Key, anything, choice, flag, fraction, quantity, text, whole
 
 Norm = Literal["layernorm", "rmsnorm"]
-Activation = Literal["gelu", "relu", "relu2", "swiglu", "geglu"]
+Activation = Literal["gelu", "relu", "relu2", "swiglu", "geglu", "reglu2"]
+GATED: frozenset[Activation] = frozenset({"swiglu", "geglu", "reglu2"})
+"""Those that multiply two input projections."""
 Positions = Literal["learned", "rotary", "alibi"]
 WeightPart = Literal["attention", "dense", "experts", "shared", "head"]
 """Weights that checkpoints quantize separately: mixers, dense MLPs, routed experts, shared experts, the head."""
@@ -66,6 +70,14 @@ class Model:
     norm_bias: bool = False
     embedding_norm: bool = False
     """A norm directly after the embedding, as in BLOOM."""
+    embedding_width: Annotated[int | None, _WIDTH] = None
+    """Width of the embedding where a projection makes the hidden one of it (ELECTRA)."""
+    layer_embedding_width: Annotated[int, whole(0)] = 0
+    """Width of an embedding of the token that every layer adds (Gemma 3n, Gemma 4); 0 where none does."""
+    layer_vocab_size: Annotated[int, whole(0)] = 0
+    """Tokens that it knows."""
+    head_width: Annotated[int | None, _WIDTH] = None
+    """Width that the logits are made from where it is neither (RemBERT)."""
     head_transform: bool = False
     """A dense layer with bias and a norm before the logits (BERT)."""
     other_parameters: Annotated[int, whole(0)] = 0
@@ -86,6 +98,7 @@ class Model:
     compressed: CompressedAttention | None = None
     linear: LinearAttention | None = None
     state_space: StateSpace | None = None
+    convolution: GatedConvolution | None = None
     window: int | None = None
     """Tokens that sliding layers look back, or that a chunk of chunked layers holds."""
     attention_gate: bool = False
@@ -130,8 +143,8 @@ class Model:
 
     @property
     def gated(self) -> bool:
-        """The MLP multiplies two input projections (swiglu, geglu)."""
-        return self.activation in ("swiglu", "geglu")
+        """The MLP multiplies two input projections (swiglu, geglu, reglu2)."""
+        return self.activation in GATED
 
     @property
     def kinds(self) -> tuple[LayerKind, ...]:
@@ -144,6 +157,12 @@ class Model:
         return Heads(
             heads=self.heads, kv_heads=self.kv_heads, head_dim=self.head_dim, value_head_dim=self.value_head_dim
         )
+
+    @property
+    def side_by_side(self) -> SideBySide | None:
+        """Attention and states of a layer that has both."""
+        states = self.state_space
+        return None if states is None else SideBySide(attention=self.own_heads, states=states)
 
     def heads_of(self, kind: LayerKind) -> Heads:
         """The head shape of a layer kind."""
@@ -210,7 +229,9 @@ class Model:
         """Parameters of one layer of a kind."""
         blocks = (kind.mixer != "none") + (kind.mlp != "none")
         norms = self.layer_norms * blocks // 2 * self.norm_parameters
-        return self.mixer_parameters(kind) + self.mlp_parameters_of(kind) + norms + self.small_parameters_of(blocks)
+        added = 2 * self.layer_embedding_width * self.hidden_size * (kind.mlp != "none")
+        blocks_parameters = self.mixer_parameters(kind) + self.mlp_parameters_of(kind)
+        return blocks_parameters + norms + added + self.small_parameters_of(blocks)
 
     def small_parameters_of(self, blocks: int) -> int:
         """Parameters of a layer of so many ``blocks`` that belong to none of them."""
@@ -226,8 +247,10 @@ class Model:
     def embedding_parameters(self) -> int:
         """Parameters before the first layer: tables, the norm after them and ``other_parameters``."""
         positions = (self.max_positions + self.position_offset) if self.positions == "learned" else 0
-        tables = (self.vocab_size + positions) * self.hidden_size
-        return tables + self.norm_parameters * self.embedding_norm + self.other_parameters
+        h, width = self.hidden_size, self.table_width
+        tables = self.vocab_size * width + positions * (width if self.embedding_norm else h) + width * h * (width != h)
+        added = self.layers * self.layer_embedding_width * (self.layer_vocab_size + h)
+        return tables + added + self.norm_parameters * self.embedding_norm + self.other_parameters
 
     @property
     def head_parameters(self) -> int:
@@ -236,13 +259,29 @@ class Model:
             self.norm_parameters
             + self.joining_parameters
             + self.transform_parameters
-            + (0 if self.tied_embeddings else self.vocab_size * self.hidden_size)
+            + (0 if self.tied_embeddings else self.vocab_size * self.logits_width)
         )
+
+    @property
+    def table_width(self) -> int:
+        """Width of the embedding."""
+        return self.embedding_width or self.hidden_size
+
+    @property
+    def logits_width(self) -> int:
+        """Width that the logits are made from."""
+        return self.head_width or self.table_width
+
+    @property
+    def transforms(self) -> bool:
+        """Whether a product stands before the logits."""
+        return self.head_transform or self.logits_width != self.hidden_size
 
     @property
     def transform_parameters(self) -> int:
         """Parameters of the dense layer before the logits and of its norm; 0 without one."""
-        return self.head_transform * (self.hidden_size * (self.hidden_size + 1) + self.norm_parameters)
+        width = self.logits_width
+        return self.transforms * self.hidden_size * width + self.head_transform * (width + self.norm_parameters)
 
     @property
     def stream_parameters(self) -> int:

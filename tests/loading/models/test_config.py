@@ -182,10 +182,6 @@ def test_changes_over_a_name_and_over_a_file(tmp_path: Path) -> None:
         ),
         ({"kv_lora_rank": 512}, "model.kv_lora_rank is 512: multi-head latent attention"),
         ({"layer_types": ["full_attention", "sliding_attention"]}, "model.layer_types is"),
-        (
-            {"word_embed_proj_dim": 32},
-            "model.word_embed_proj_dim is 32: an embedding of another width than hidden_size 64",
-        ),
     ],
 )
 def test_refusals(change: dict[str, Any], sentence: str) -> None:

@@ -181,7 +181,7 @@ def test_of_two_spellings_the_usual_one_counts(tmp_path):
     [
         ("llama", "gelu", "geglu"),
         ("llama", "gelu_10", "geglu"),
-        ("llama", "xielu", "swiglu"),
+        ("llama", "xielu", "reglu2"),
         ("llama", "fused_swiglu", "swiglu"),
         ("gpt2", "squared_relu", "relu2"),
         ("gpt2", "quick_gelu", "gelu"),
@@ -234,12 +234,16 @@ def test_keys_that_nobody_reads_are_named():
             "model.num_experts_per_tok is missing",
         ),
         (
-            {**PLAIN, "model_type": "jamba", "mamba_d_state": 16},
-            "state-space layers of another kind, which this versio",
+            {**PLAIN, "model_type": "zamba2", "mamba_d_state": 16},
+            "a model whose layers share an attention block, which is not predicted",
+        ),
+        (
+            {**PLAIN, "model_type": "newthing", "mask_token_id": 7},
+            "a diffusion language model",
         ),
         (
             {**PLAIN, "model_type": "newthing", "is_encoder_decoder": True},
-            "an encoder and a decoder, which this version",
+            "an encoder-decoder, which is not predicted",
         ),
     ],
 )

@@ -12,14 +12,15 @@ from sightline import catalog
 from sightline.content import record, remembered
 from sightline.errors import InputError, nearest, prefixed
 from sightline.loading.checks import Complaints, require
-from sightline.loading.models.family import Family, families, family_of, spellings
-from sightline.loading.models.figures import derived_family, figures_of, flat, settled, unread_keys
+from sightline.loading.models.family import Family, families, family_of, refusal, spellings
+from sightline.loading.models.figures import NULL_MEANS_NONE, derived_family, figures_of, flat, settled, unread_keys
 from sightline.loading.models.layers import (
     block_problems,
     blocks_of,
     layer_kinds,
     list_problems,
     missing_blocks,
+    mixer_words,
     pruned_problems,
     stated_blocks,
     weight_exceptions,
@@ -205,7 +206,7 @@ FIELD_KEYS: Mapping[str, str] = {
 }
 """Our key of a config for each field of `Model` that is one figure or word."""
 
-_WRAPPED = ("text_config", "llm_config", "language_config")
+_WRAPPED = ("text_config", "llm_config", "language_config", "thinker_config", "llm_backbone_config")
 """Where a model of several modalities keeps the config of its language model."""
 
 _OF_WRAPPER = ("tie_word_embeddings", "quantization_config", "torch_dtype", "dtype", "name", "weights", "kv_cache")
@@ -216,6 +217,7 @@ _MIXER_FEATURES = {
     "chunked": "chunked attention",
     "linear": "linear attention",
     "sparse": "sparse attention",
+    "convolution": "short convolutions",
 }
 """The feature that a family needs for a mixer in ``layer_types``."""
 
@@ -237,6 +239,8 @@ def read_model(config: Mapping[str, Any], *, name: str = "", written: Mapping[st
     """
     language, own, wrapped = _language_model(config, written or {})
     model_type = language.get("model_type")
+    if reason := refusal(model_type, language):
+        raise InputError(f"model.model_type is {show(model_type)}: {reason}, which is not predicted")
     config, complaints, assumed = flat(language), Complaints(), list[str]()
     constants = constants_of(language, complaints)
     family = family_of(model_type)
@@ -273,14 +277,17 @@ def _language_model(
     where = next((k for k in _WRAPPED if isinstance(config.get(k), Mapping)), None)
     if where is None:
         return config, written, False
-    inner = {k: v for k, v in config[where].items() if v is not None}
+    inner = {k: v for k, v in config[where].items() if v is not None or k in NULL_MEANS_NONE}
     outer = {k: config[k] for k in _OF_WRAPPER if k in config}
+    if isinstance(tied := outer.get("tie_word_embeddings"), bool):
+        inner["tie_word_embeddings"] = tied
     changed = {k: v for k, v in written.items() if k != where and where not in written}
     model_type = inner.get("model_type")
     if family_of(model_type) is None:
         model_type = config.get("model_type", model_type)
     by_hand = written.get(where, changed)
-    return {**outer, **inner, **changed, "model_type": model_type}, by_hand, True
+    language = {**outer, **inner, **changed, "model_type": model_type}
+    return (*_language_model(language, by_hand)[:2], True)
 
 
 def _unknown_family(model_type: object) -> str:
@@ -300,7 +307,7 @@ def _inconsistencies(values: Mapping[str, Any], family: Family) -> list[str]:
     if values["intermediate_size"] % 1:
         problems.append(f"expansion_ratio is {values['expansion_ratio']}; allowed: what makes a whole MLP width")
     for word in dict.fromkeys(values.get("layer_types", ())):
-        feature = _MIXER_FEATURES.get(spellings().mixers[word])
+        feature = _MIXER_FEATURES.get(mixer_words(family)[word])
         if feature is not None and feature not in family.features:
             problems.append(
                 f"layer_types is {show(list(values['layer_types']))}: {word}, which this model_type has not"

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 from sightline.catalog.yaml12 import parse
 from sightline.content import record
+from sightline.errors import InputError
 from sightline.loading.checks import each
-from sightline.quantities import COUNT
+from sightline.quantities import COUNT, show
 from sightline.scenario import Model
 from sightline.validators import Keys, anything, flag, keys_of, list_of, quantity, whole
 
@@ -33,12 +34,16 @@ class Family:
     """Mixer of the layers between those of full attention where ``full_attention_interval`` counts."""
     shared_is_dense: bool = False
     """Each layer runs the dense MLP next to the experts, so it is their shared expert."""
+    decay: str = "head"
+    """What has a decay of its own in its linear attention, as in `sightline.scenario.LinearAttention`."""
+    shortcut: bool = False
+    """A layer is two of attention and MLP, and experts beside the second (LongCat)."""
     low_rank_gates: bool = False
     """Linear attention has a decay for every key channel; it and the output gate pass through a head's width (Kimi)."""
     halved_intermediate: bool = False
     """``intermediate_size`` counts both input projections."""
-    small: Mapping[str, str] = field(default_factory=dict)
-    """Sizes of small weights by field of `Model`: the sum of a text's words, each a product of keys and numbers."""
+    sizes: Mapping[str, str] = field(default_factory=dict)
+    """Figures that a config leaves out: the sum of a text's words, each a product or quotient of keys and numbers."""
     assumption: str = ""
     """What is predicted in place of what its layers do."""
     states_blocks: bool = False
@@ -56,6 +61,8 @@ class Spellings(NamedTuple):
     foreign: Mapping[str, Mapping[str, Any]]
     ignored: frozenset[str]
     needed: Mapping[str, str]
+    numbered: Mapping[str, str]
+    coded: Mapping[str, tuple[str, ...]]
     blocks: Mapping[str, Mapping[str, str]]
     mixers: Mapping[str, str]
     single_blocks: Mapping[str, tuple[str, str]]
@@ -84,6 +91,16 @@ def family_of(model_type: object) -> Family | None:
 def entry_of(name: str) -> Family:
     """Return an entry of ``families.yaml`` by its name, also one that is no family."""
     return _family(name)
+
+
+def refusal(model_type: object, config: Mapping[str, Any]) -> str:
+    """Return what a model of a ``model_type`` is that cannot be predicted; empty where it may be."""
+    if config.get("is_encoder_decoder"):
+        return "an encoder-decoder"
+    if config.get("mask_token_id") is not None and model_type is not None and family_of(model_type) is None:
+        return "a diffusion language model, whose tokens replace a mask"
+    reasons = _table("families")["_refused"].items()
+    return next((reason for reason, names in reasons if str(model_type).lower() in names.split()), "")
 
 
 @cache
@@ -137,6 +154,15 @@ def pattern(value: Any) -> Any:
     return list_of(*spellings().single_blocks)(list(value) if isinstance(value, str) else value)
 
 
+def layer_figures(value: Any) -> Any:
+    """A mapping from the number of a layer to the widths that it has of its own."""
+    known = {"head_dim", "num_attention_heads", "num_key_value_heads", "intermediate_size"}
+    layers = value.values() if isinstance(value, Mapping) else (None,)
+    if not all(isinstance(own, Mapping) and own.keys() <= known for own in layers):
+        raise InputError(f"is {show(value)}; allowed: a mapping from layers to {', '.join(sorted(known))}")
+    return {int(layer): dict(own) for layer, own in value.items()}
+
+
 _WIDTH, _HEADS, _NUMBER = whole(1, 10**8), whole(1, 10**6), whole(0, 10**6)
 
 DENSE: Keys = {
@@ -172,6 +198,9 @@ MODEL: Keys = {
     "mlp_only_layers": list_of(),
     "mlp_layer_types": list_of("dense", "sparse", "moe", "hash_moe"),
     **each(_HEADS, "kv_lora_rank q_lora_rank qk_nope_head_dim qk_rope_head_dim v_head_dim"),
+    **each(_NUMBER, "zero_expert_num num_kv_shared_layers linear_conv_kernel_dim"),
+    "use_double_wide_mlp": flag,
+    "per_layer_config": layer_figures,
     "index_topk": whole(),
     **each(_HEADS, "index_n_heads index_head_dim"),
     "index_block_size": whole(),
@@ -184,7 +213,8 @@ MODEL: Keys = {
     **each(
         _HEADS,
         "linear_num_key_heads linear_num_value_heads linear_key_head_dim linear_value_head_dim "
-        "linear_conv_kernel_dim mamba_num_heads mamba_head_dim n_groups ssm_state_size conv_kernel",
+        "mamba_num_heads mamba_head_dim n_groups ssm_state_size conv_kernel mamba_step_rank "
+        "short_conv_width short_conv_kernel short_conv_inputs recurrent_gate_blocks",
     ),
 }
 """All keys of a model: also those of mixed layers, experts and other mixers."""

@@ -7,11 +7,12 @@ from dataclasses import replace
 from difflib import get_close_matches
 from itertools import chain
 from math import prod
-from typing import Any
+from typing import Any, TypeGuard
 
 from sightline.loading.checks import Checked, Complaints, check, dotted, meant
 from sightline.loading.models.family import MODEL, OWN, Family, entry_of, families, family_of, spellings
 from sightline.quantities import show
+from sightline.scenario.model import GATED
 from sightline.validators import FRACTION, is_fraction
 
 ANY_FAMILY = "_any"
@@ -129,8 +130,10 @@ def _is_plain(config: Mapping[str, Any]) -> bool:
     return plain and isinstance(width, int) and inner in (None, 4 * width)
 
 
-def derive_lists(named: dict[str, Any], remarks: list[str]) -> None:
+def derive_lists(named: dict[str, Any], family: Family, remarks: list[str]) -> None:
     """Make a config's lists what the other figures are read from: words of layers, a number per layer, their count."""
+    _derive_codes(named, family)
+    _derive_numbers(named)
     _derive_words(named, remarks)
     _derive_pattern(named, remarks)
     _derive_uniform(named, remarks)
@@ -140,6 +143,48 @@ def derive_lists(named: dict[str, Any], remarks: list[str]) -> None:
         if counted is not None:
             named["num_hidden_layers"] = counted[1]
             remarks.append(f"num_hidden_layers is not stated; {counted[0]} has {counted[1]} entries")
+
+
+_ADJUSTED = ("block_multiple_of", "block_ffn_dim_multiplier")
+"""What a width counts in and by, where two thirds of it are meant (LFM2)."""
+
+
+def _derive_codes(named: dict[str, Any], family: Family) -> None:
+    """Write codes of layers, a pattern that repeats, and rates by word out as lists; adjust a width as LFM2 does."""
+    layers, rates = named.get("num_hidden_layers"), named.pop("compress_rates", None)
+    cycle = named.pop("block_types", family.defaults.get("block_types"))
+    for key, words in spellings().coded.items():
+        if isinstance(codes := named.pop(key, None), list | tuple) and {*codes} <= {*range(len(words))}:
+            named.setdefault("layer_types", [words[code] for code in codes])
+    if isinstance(layers, int) and isinstance(cycle, list):
+        named.setdefault("layer_types", (cycle * layers)[:layers])
+    if isinstance(rates, Mapping) and isinstance(named.get("layer_types"), list):
+        named.setdefault("compress_ratios", [rates.get(word, 0) for word in named["layer_types"]])
+    width, step, times = (named.get(key) for key in ("intermediate_size", *_ADJUSTED))
+    if (
+        named.get("block_auto_adjust_ff_dim")
+        and _is_width(width)
+        and _is_width(step)
+        and isinstance(times, int | float)
+    ):
+        named["intermediate_size"] = -(-int(times * (2 * width // 3)) // step) * step
+
+
+def _derive_numbers(named: dict[str, Any]) -> None:
+    """Write numbers and periods of layers out as lists."""
+    layers = named.get("num_hidden_layers")
+    if not isinstance(layers, int):
+        return
+    for key, target in spellings().numbered.items():
+        chosen, period, offset = (named.pop(f"{key}{end}", None) for end in ("", "_period", "_offset"))
+        if isinstance(chosen, str):
+            chosen = [int(number) for number in re.findall(r"\d+", chosen)]
+        elif _is_width(period) and isinstance(offset, int):
+            chosen = range(offset, layers, period)
+        if isinstance(chosen, list | range):
+            full = target == "full_attention_layers"
+            sparse = ["sparse" if i in chosen else "dense" for i in range(layers)]
+            named.setdefault(target, [i + 1 for i in chosen] if full else sparse)
 
 
 _WORDS = (("slid", "sliding_attention"), ("local", "sliding_attention"), ("window", "sliding_attention"),
@@ -237,13 +282,17 @@ def _are_widths(values: object) -> bool:
     return isinstance(values, list | tuple) and bool(values) and all(_is_width(value) for value in values)
 
 
-def _is_width(value: object) -> bool:
+def _is_width(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
 def _gates(family: Family) -> bool:
     """Whether MLPs of the family multiply two projections."""
-    return bool(set(family.activations) & {"swiglu", "geglu"})
+    return bool(set(family.activations) & GATED)
+
+
+_GATES = {"gelu": "geglu", "geglu": "geglu", "relu2": "reglu2"}
+"""Our word for the gate of an activation, where that is not the default one."""
 
 
 def derived_activation(word: object, family: Family) -> tuple[str, str]:
@@ -256,10 +305,10 @@ def derived_activation(word: object, family: Family) -> tuple[str, str]:
         known or _resembled(str(word).lower()) or spellings().activations[family.defaults.get("hidden_act", "silu")]
     )
     if activation not in family.activations:
-        gates = {"gelu": "geglu", "geglu": "geglu"} if _gates(family) else {"swiglu": "gelu", "geglu": "gelu"}
+        gates = _GATES if _gates(family) else {"swiglu": "gelu", "geglu": "gelu"}
         activation = gates.get(activation, "swiglu" if _gates(family) else family.activations[0])
-    if known == activation or (known == "gelu" and family.activations == ("geglu",)):
-        return "geglu" if family.activations == ("geglu",) else activation, ""
+    if known == activation or family.activations == (_GATES.get(str(known)),):
+        return activation, ""
     unusual = "unknown" if known is None else "not what this model_type is known with"
     return activation, f"hidden_act {show(word)} is {unusual}; it is read as {activation}"
 
@@ -272,13 +321,9 @@ def _resembled(word: str) -> str | None:
     return next((ours for part, ours in (*parts, ("relu", "relu")) if part in word), None)
 
 
-_EMBEDDING_WIDTHS = frozenset({"word_embed_proj_dim", "embedding_size"})
-"""Keys of an embedding's own width."""
-_READ_APART = frozenset(
-    {"model_type", "layer_types", *_EMBEDDING_WIDTHS, "attn_config.attn_type", "same_as", "attention_chunk_size"}
-)
+_READ_APART = frozenset({"model_type", "layer_types", "attn_config.attn_type", "same_as", "attention_chunk_size"})
 """Keys that are read, but not as a figure."""
-_NULL_MEANS_NONE = ("sliding_window", "attention_chunk_size", "attn_logit_softcapping", "final_logit_softcapping")
+NULL_MEANS_NONE = ("sliding_window", "attention_chunk_size", "attn_logit_softcapping", "final_logit_softcapping")
 """Keys whose null switches off what the family has by default."""
 
 
@@ -292,11 +337,17 @@ def flat(config: Mapping[str, Any]) -> dict[str, Any]:
     for key, value in config.items():
         if key in nested and isinstance(value, Mapping):
             laid |= {f"{key}.{k}": v for k, v in value.items() if v is not None}
-        elif value is None and key in _NULL_MEANS_NONE:
+        elif value is None and key in NULL_MEANS_NONE:
             laid[key] = 0
         elif value is not None and not (key in nested and not value):
             laid[key] = value
+    if False in (laid.get("is_moe"), laid.get("enable_moe_block")):
+        return {key: value for key, value in laid.items() if key not in _EXPERTS}
     return laid
+
+
+_EXPERTS = ("num_experts", "num_local_experts", "num_experts_per_tok", "top_k_experts", "moe_intermediate_size")
+"""Keys without meaning where a model could have experts and has none."""
 
 
 def figures_of(
@@ -310,9 +361,11 @@ def figures_of(
     keys = OWN if family.states_blocks else MODEL
     named = _renamed(config, complaints, written, assumed)
     if not family.states_blocks:
-        derive_lists(named, assumed)
+        derive_lists(named, family, assumed)
     if "state-space layers" in family.features and _names_blocks(named.get("layer_types"), family):
         named.setdefault("single_blocks", named.pop("layer_types"))
+    elif isinstance(words := named.get("single_blocks"), list) and not _names_blocks(words, family):
+        named.setdefault("layer_types", named.pop("single_blocks"))
     _note_foreign_features(config, family, complaints)
     theirs = chain.from_iterable(spellings().spellings.values())
     for k in sorted(written & named.keys() - keys.keys()):
@@ -322,15 +375,24 @@ def figures_of(
     if "dropout" not in own and (parts := _dropouts(config, complaints)):
         own["dropout"] = max(parts)
     defaults = {k: v for k, v in family.defaults.items() if k in keys and k not in own}
+    sizes = _sizes(family, named, complete=True)
+    defaults |= {k: size for k, size in sizes.items() if k in keys and k not in own}
     governed = _governed({**defaults, **named}, family)
     return check(keys, defaults | {k: v for k, v in governed.items() if k not in own} | own, "model", complaints)
+
+
+_NAMES = re.compile(r"[a-z]\w*")
+"""The keys in the text of a size."""
 
 
 def _names_blocks(words: object, family: Family) -> bool:
     """Whether ``layer_types`` names the one block that a layer of a hybrid holds."""
     if not isinstance(words, list | tuple):
         return False
-    return "single_blocks" in family.needs or any(isinstance(w, str) and w not in spellings().mixers for w in words)
+    known = spellings()
+    return "single_blocks" in family.needs or any(
+        isinstance(w, str) and w in known.single_blocks and w not in known.mixers for w in words
+    )
 
 
 def unread_keys(config: Mapping[str, Any]) -> list[str]:
@@ -399,20 +461,13 @@ def _note_foreign_features(config: Mapping[str, Any], family: Family, complaints
         if value is not None and what not in family.features and value not in stated.get("off", ()):
             unknown = "which this version does not predict" if feature in s.foreign else "which this model_type has not"
             complaints.add(f"model.{feature} is {show(value)}: {what}, {unknown}")
-    width = config.get("hidden_size")
-    for key in _EMBEDDING_WIDTHS & config.keys() if width is not None else ():
-        if config[key] in (None, width):
-            continue
-        complaints.add(
-            f"model.{key} is {show(config[key])}: an embedding of another width than hidden_size "
-            f"{show(width)}, which this version does not predict"
-        )
 
 
 def settled(values: Mapping[str, Any], config: Mapping[str, Any], family: Family, assumed: list[str]) -> dict[str, Any]:
     """Return the figures with everything derived; ``config`` is the flat config they were read from."""
     figures = dict(values)
     figures |= _heads(figures, config) | _widths(figures, family)
+    figures["num_hidden_layers"] *= 3 if family.shortcut else 1
     if "alibi" in figures:
         figures["positions"] = "alibi" if figures["alibi"] else _without_alibi(figures["positions"])
     if family.low_rank_gates and {"linear_num_value_heads", "linear_value_head_dim"} <= figures.keys():
@@ -420,13 +475,22 @@ def settled(values: Mapping[str, Any], config: Mapping[str, Any], family: Family
         figures.setdefault("linear_key_head_dim", figures["linear_value_head_dim"])
     figures["activation"], remark = derived_activation(figures["hidden_act"], family)
     assumed += [remark] if remark else []
-    known = {**family.defaults, **config, **figures}
-    return {field: _size(text, known) for field, text in family.small.items()} | figures
+    return _sizes(family, {**config, **figures}, complete=False) | figures
 
 
-def _size(text: str, known: Mapping[str, Any]) -> int:
-    """The sum of a text's words, each a product of numbers and of keys that are known."""
-    return sum(prod(int(known.get(f, 0) if f[0].isalpha() else f) for f in word.split("*")) for word in text.split())
+def _sizes(family: Family, stated: Mapping[str, Any], *, complete: bool) -> dict[str, int]:
+    """The family's sizes, ``complete``: those whose keys are all known; else a key that is not counts 0."""
+    known = {key: value for key, value in {**family.defaults, **stated}.items() if isinstance(value, int | float)}
+
+    def product(text: str) -> int:
+        return int(prod(known.get(word, 0) if word[0].isalpha() else int(word) for word in text.split("*")))
+
+    def size(word: str) -> int:
+        over, *under = (product(part) for part in word.split("/"))
+        return over // max(prod(under), 1)
+
+    texts = {key: text for key, text in family.sizes.items() if not complete or known.keys() >= {*_NAMES.findall(text)}}
+    return {key: sum(size(word) for word in text.split()) for key, text in texts.items()}
 
 
 def _heads(figures: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
@@ -452,6 +516,8 @@ def _widths(figures: Mapping[str, Any], family: Family) -> dict[str, Any]:
     stated = figures.get("intermediate_size")
     expert = figures.get("moe_intermediate_size", stated)
     dense = figures.get("dense_intermediate_size", stated if stated is not None else expert)
+    if figures.get("num_experts") == 0 and figures.get("shared_expert_intermediate_size"):
+        dense = figures["shared_expert_intermediate_size"]  # Granite 4 keeps its shared expert alone.
     if dense is None:
         dense = figures["hidden_size"] * figures.get("expansion_ratio", 4.0)
     if family.halved_intermediate:

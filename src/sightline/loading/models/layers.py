@@ -13,6 +13,7 @@ from sightline.quantities import show
 from sightline.scenario import (
     CompressedAttention,
     Experts,
+    GatedConvolution,
     Heads,
     LatentAttention,
     LayerKind,
@@ -30,6 +31,7 @@ BLOCKS: Mapping[str, type] = {
     "compressed": CompressedAttention,
     "linear": LinearAttention,
     "state_space": StateSpace,
+    "convolution": GatedConvolution,
 }
 """Fields of `sightline.scenario.Model` that are blocks."""
 
@@ -41,8 +43,9 @@ def blocks_of(values: Mapping[str, Any], family: Family) -> dict[str, Any]:
         if next(iter(keys.values())) in values:
             figures = {field: values[key] for field, key in keys.items() if key in values}
             found[name] = BLOCKS[name](**figures)
-    if "linear" in found and family.low_rank_gates:
-        found["linear"] = replace(found["linear"], gate_rank=found["linear"].value_dim)
+    if "linear" in found:
+        rank = found["linear"].value_dim if family.low_rank_gates else None
+        found["linear"] = replace(found["linear"], gate_rank=rank, decay=family.decay)
     if "compress_ratios" in values:
         found["compressed"] = CompressedAttention(
             query_rank=values["q_lora_rank"], output_rank=values["o_lora_rank"], output_groups=values["o_groups"]
@@ -58,9 +61,11 @@ def _experts(values: Mapping[str, Any], family: Family) -> Experts:
     if family.shared_is_dense:
         shared_width = values["intermediate_size"]
     shared = values.get("n_shared_experts", 1 if shared_width else 0)
+    count, chosen, unchanged = values["num_experts"], values["num_experts_per_tok"], values.get("zero_expert_num", 0)
     return Experts(
-        count=values["num_experts"],
-        per_token=values["num_experts_per_tok"],
+        count=count,
+        # Of those that a token is routed to some hand it on unchanged (LongCat).
+        per_token=max(chosen * count // (count + unchanged), 1),
         width=width,
         shared=shared,
         shared_width=(shared_width or width) if shared else 0,
@@ -172,6 +177,8 @@ def missing_blocks(blocks: Mapping[str, Any]) -> Iterator[str]:
 _LISTS = ("layer_types", "hybrid_layer_pattern", "single_blocks", "mlp_layer_types", "indexer_types", "index_layers")
 """Keys with an entry for each layer; longer lists go on into the prediction layers and are cut."""
 
+RECURRENT = ("linear", "state-space", "side-by-side", "convolution")
+"""Mixers with a state."""
 _LISTED = ("compressed", "sparse")
 """Mixers whose layers may differ in lists of their own."""
 
@@ -189,6 +196,10 @@ def list_problems(values: Values) -> Iterator[str]:
 
 def layer_kinds(values: Values, family: Family) -> tuple[LayerKind, ...]:
     """Return the kinds in order of their first layer; empty when all are full attention with a dense MLP."""
+    if family.shortcut:
+        times = values["num_hidden_layers"] // 3
+        pair = LayerKind(mixer="latent", mlp="dense", count=2 * times)
+        return (pair, LayerKind(mixer="none", mlp="experts", count=times))
     if "block_configs" in values:
         layers = list(_pruned(values))
     elif "single_blocks" in values:
@@ -197,7 +208,8 @@ def layer_kinds(values: Values, family: Family) -> tuple[LayerKind, ...]:
     else:
         mixers, mlps = _mixers(values, family), _mlps(values)
         pairs = list(zip(mixers, mlps, strict=True))
-        alike = {pair: _layer(values, 0, *pair) for pair in dict.fromkeys(pairs) if pair[0] not in _LISTED}
+        own = {"per_layer_config", "num_kv_shared_layers"} & values.keys()
+        alike = {pair: _layer(values, 0, *pair) for pair in dict.fromkeys(pairs) if not own and pair[0] not in _LISTED}
         layers = [alike.get(pair) or _layer(values, i, *pair) for i, pair in enumerate(pairs)]
     first = {id(kind): kind for kind in layers}
     counts = Counter[LayerKind]()
@@ -220,11 +232,22 @@ def window_of(values: Values, family: Family) -> int | None:
     return window if window and window < values["max_position_embeddings"] else None
 
 
+def mixer_words(family: Family) -> Mapping[str, str]:
+    """Return the mixer for each word of ``layer_types``; full attention has no indexer where some layers have one."""
+    words = dict(spellings().mixers)
+    if family.interleaved in RECURRENT:
+        words["linear_attention"] = family.interleaved
+    if "sparse attention" in family.features:
+        words["full_attention"] = "unindexed"
+    return words
+
+
 def _mixers(values: Values, family: Family) -> list[Mixer]:
     layers, window = values["num_hidden_layers"], window_of(values, family)
     base = _base_mixer(values)
     if types := values.get("layer_types"):
-        mixers = [spellings().mixers[word] for word in types[:layers]]
+        words = mixer_words(family)
+        mixers = [words[word] for word in types[:layers]]
     elif pattern := values.get("hybrid_layer_pattern"):
         mixers = ["sliding" if word else "attention" for word in pattern[:layers]]
     elif full := values.get("full_attention_layers"):
@@ -240,7 +263,9 @@ def _mixers(values: Values, family: Family) -> list[Mixer]:
         mixers = [base] * layers
     if window is None:
         mixers = ["attention" if mixer in ("sliding", "chunked") else mixer for mixer in mixers]
-    return [base if mixer in ("attention", "sparse") else mixer for mixer in mixers]  # type: ignore[misc]
+    plain = "latent" if "kv_lora_rank" in values else "attention"
+    named = {"attention": base, "sparse": base, "unindexed": plain}
+    return [named.get(mixer, mixer) for mixer in mixers]  # type: ignore[misc]
 
 
 def _base_mixer(values: Values) -> str:
@@ -277,11 +302,16 @@ def _layer(values: Values, i: int, mixer: Mixer, mlp: Mlp) -> LayerKind:
         return LayerKind(mixer=mixer, mlp=mlp, count=1, compression=ratio, indexed=1 < ratio < 64)
     if mixer == "sparse" and not _sparse_here(values, i):
         mixer = "attention"
+    width = values.get("per_layer_config", {}).get(i, {}).get("intermediate_size")
+    shares = i >= values["num_hidden_layers"] - values.get("num_kv_shared_layers", 0)
+    if shares and values.get("use_double_wide_mlp"):
+        width = 2 * values["intermediate_size"]
     return LayerKind(
         mixer=mixer,
         mlp=mlp,
         count=1,
-        attention=_heads(values, mixer),
+        attention=_heads(values, mixer, i, reused=shares),
+        intermediate_size=width,
         indexed=mixer == "sparse" and _indexed(values, i),
     )
 
@@ -297,8 +327,12 @@ def _indexed(values: Values, i: int) -> bool:
     return bool(max(i - offset + 1, 0) % every == 0)
 
 
-def _heads(values: Values, mixer: str) -> Heads | None:
-    """The head shape of windowed layers (MiMo) or of full ones (Gemma 4) where it is not the model's."""
+_OWN_HEADS = {"head_dim": "head_dim", "num_attention_heads": "heads", "num_key_value_heads": "kv_heads"}
+"""Fields of a head shape that a layer may have of its own, by key."""
+
+
+def _heads(values: Values, mixer: str, i: int, *, reused: bool) -> Heads | None:
+    """The head shape of layer ``i``, windowed (MiMo) or full (Gemma 4), where it is not the model's."""
     plain = own = Heads(
         heads=values["num_attention_heads"],
         kv_heads=values["num_key_value_heads"],
@@ -316,7 +350,9 @@ def _heads(values: Values, mixer: str) -> Heads | None:
         shared = values.get("attention_k_eq_v", False)
         kv_heads = values.get("num_global_key_value_heads", plain.kv_heads) if shared else plain.kv_heads
         own = Heads(heads=plain.heads, kv_heads=kv_heads, head_dim=values["global_head_dim"], values_are_keys=shared)
-    return None if own == plain else own
+    stated = values.get("per_layer_config", {}).get(i, {})
+    own = replace(own, reused=reused, **{field: stated[key] for key, field in _OWN_HEADS.items() if key in stated})
+    return None if own == plain or mixer in RECURRENT else own
 
 
 def _pruned(values: Values) -> Iterator[LayerKind]:

@@ -81,6 +81,7 @@ def layer_kinds(model: Model) -> set[str]:
     """Return what the layers of a model are made of, in words."""
     kinds = {"experts": "experts", "latent": "latent attention", "linear": "linear attention"}
     kinds |= {"state_space": "state-space layers", "sparse": "sparse attention", "compressed": "compressed attention"}
+    kinds |= {"convolution": "gated convolutions"}
     return {word for name, word in kinds.items() if getattr(model, name, None) is not None}
 
 

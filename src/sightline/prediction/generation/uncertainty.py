@@ -26,7 +26,7 @@ PRODUCTS = "matmul"
 HELD_HOST_TIME = 1.0
 """Standard deviation of the logarithm of a host time that no measurement showed, as fits assume it before they begin
 (`calibration/manifest/inference.yaml`)."""
-MIXERS = ("latent", "sparse", "compressed", "linear", "state_space")
+MIXERS = ("latent", "sparse", "compressed", "linear", "state_space", "convolution")
 """Parts of a model other than softmax attention with keys and values per head."""
 
 

@@ -256,7 +256,7 @@ def model_flops(scenario: Scenario) -> Number:
     model, workload = scenario.model, scenario.workload
     trained = trained_by(scenario.plan, tied=model.tied_embeddings)
     weights = _per_weight(trained.projections) * sum(kind.count * matmul_weights(model, kind) for kind in model.kinds)
-    weights += _per_weight(trained.head) * model.hidden_size * model.vocab_size
+    weights += _per_weight(trained.head) * (model.logits_width * model.vocab_size + model.transform_parameters)
     scores = sum(6.0 * kind.count * mixer_of(model, kind).products(workload.seen_tokens) for kind in model.kinds)
     further = scenario.plan.prediction_layers
     if further:
@@ -271,7 +271,8 @@ def model_flops(scenario: Scenario) -> Number:
 
 def matmul_weights(model: Model, kind: LayerKind) -> float:
     """Elements of the matrices that a token is multiplied with in one layer of a kind."""
-    return mixer_of(model, kind).matrix_elements + _mlp_weights(model, kind)
+    added = 2.0 * model.hidden_size * model.layer_embedding_width * (kind.mlp != "none")
+    return mixer_of(model, kind).matrix_elements + _mlp_weights(model, kind) + added
 
 
 def _mlp_weights(model: Model, kind: LayerKind) -> float:

@@ -66,7 +66,8 @@ class SoftmaxAttention(AttentionMixer[Heads]):
         """Return its steps; in a parallel block its output is added to the MLP's before both leave."""
         model, shape = x.model, x.shape
         queries = x.query_width * (2.0 if model.attention_gate else 1.0)
-        keys, values = x.key_width, x.value_width * (not shape.values_are_keys)
+        own = not shape.reused
+        keys, values = x.key_width * own, x.value_width * (own and not shape.values_are_keys)
         pieces: tuple[tuple[Part, Number], ...] = (("query", queries), ("key, value", keys), ("key, value", values))
         width = queries + keys + values
         joined: Any = {"name": "qkv", "pieces": pieces, "shares": _shares(x), "targets": QKV, "gathered": True}
@@ -79,7 +80,7 @@ class SoftmaxAttention(AttentionMixer[Heads]):
                 *x.region("qkv", [x.projection(inward)], QKV),
                 *([x.head_norm()] if model.qk_norm else []),
                 *([x.rope(x.query_width + keys)] if model.positions == "rotary" else []),
-                *x.cache_write(keys + x.value_width),
+                *(x.cache_write(keys + x.value_width) if own else []),
                 *indexer(x, self.kind),
                 *by_group(x, lambda group: group.attention(self.kind)),
                 *x.gate(),
@@ -94,6 +95,8 @@ class SoftmaxAttention(AttentionMixer[Heads]):
 
     def cached_bytes(self, tokens: Number, element_bytes: float, t: Number) -> Number:
         """Keys and values of the heads of a rank, within a window those of the last tokens."""
+        if self.figures.reused:
+            return 0.0
         width = larger(self.figures.kv_heads / t, 1.0) * (self.figures.head_dim + self.figures.value_dim)
         kept = smaller(tokens, self.model.window) if self._windowed and self.model.window else tokens
         return element_bytes * kept * width + self.index_bytes(tokens)
@@ -112,8 +115,8 @@ class SoftmaxAttention(AttentionMixer[Heads]):
 def _shares(x: Kernels) -> tuple[float, ...]:
     """Queries, keys and values as layers of their own, as parts of them all."""
     shape = x.shape
-    queries = shape.query_width * (2.0 if x.model.attention_gate else 1.0)
-    widths = (queries, shape.key_width, shape.value_width * (not shape.values_are_keys))
+    queries, own = shape.query_width * (2.0 if x.model.attention_gate else 1.0), not shape.reused
+    widths = (queries, shape.key_width * own, shape.value_width * (own and not shape.values_are_keys))
     return tuple(width / sum(widths) for width in widths)
 
 
@@ -188,6 +191,11 @@ class MultiHeadLatentAttention(AttentionMixer[LatentAttention]):
                 *x.cache_write(rank + rope),
                 *indexer(x, self.kind),
                 *by_group(x, lambda group: _core(group, self.kind, self.figures)),
+                *(
+                    [x.projection(LinearLayer("qkv", "gate up", x.h, x.context_width, kept=0.0))]
+                    * x.model.attention_gate
+                ),
+                *x.gate(),
                 output,
                 *x.leave("output projection"),
             ],

@@ -6,7 +6,7 @@ keeps as much; where both are (Gemma 2), the second norm is one more.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from sightline.on_demand import named
@@ -18,11 +18,13 @@ from sightline.quantities import Number
 from sightline.scenario import (
     CompressedAttention,
     Experts,
+    GatedConvolution,
     Heads,
     LatentAttention,
     LayerKind,
     LinearAttention,
     Model,
+    SideBySide,
     StateSpace,
 )
 from sightline.scenario.model import WeightPart
@@ -168,6 +170,8 @@ MIXERS: Mapping[type, str] = {
     CompressedAttention: "attention:CompressedSoftmaxAttention",
     LinearAttention: "recurrent:GatedDeltaNet",
     StateSpace: "recurrent:Mamba2",
+    SideBySide: "recurrent:AttentionBesideStates",
+    GatedConvolution: "recurrent:ConvolutionMixer",
     type(None): "layer:NoMixer",
 }
 """The kinds of token mixers, by what describes them in a model, as ``module:class`` of this folder."""
@@ -221,5 +225,15 @@ def _mlp(x: Kernels, kind: LayerKind) -> Sublayer | None:
     if kind.mlp == "none":
         return None
     if kind.mlp == "experts" and x.model.experts is not None:
-        return experts(x, x.model.experts)
-    return dense_mlp(x, float(x.model.width_of(kind)))
+        mlp = experts(x, x.model.experts)
+    else:
+        mlp = dense_mlp(x, float(x.model.width_of(kind)))
+    return replace(mlp, steps=[*mlp.steps, *_layer_input(x)]) if x.model.layer_embedding_width else mlp
+
+
+def _layer_input(x: Kernels) -> list[Step]:
+    """The layer's own embedding of each token, gated by its output and added to it (Gemma 3n); every rank does all."""
+    width = float(x.model.layer_embedding_width)
+    gate = x.linear(LinearLayer("mlp", "layer input", x.h, width, of=None))
+    added = x.linear(LinearLayer("mlp", "layer input", width, x.h, of=None))
+    return [gate, x.activation(width), added, x.norm("mlp norm")]

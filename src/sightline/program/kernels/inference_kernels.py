@@ -388,9 +388,10 @@ class InferenceKernels(InferenceAttention):
         """The logits of the tokens whose next token is wanted, whole on every rank."""
         rows, vocabulary = self.batch.logits, float(self.model.vocab_size)
         kernel, products = self.formats.parts["head"], list[Matmul]()
-        if self.model.head_transform:
-            products.append(self.matmul("head", "transform", rows, self.h, self.h, kernel))
-        products.append(self.matmul("head", "logits", rows, vocabulary / self.t, self.h, kernel))
+        width = float(self.model.logits_width)
+        if self.model.transforms:
+            products.append(self.matmul("head", "transform", rows, width, self.h, kernel))
+        products.append(self.matmul("head", "logits", rows, vocabulary / self.t, width, kernel))
         return [Step((*products, *self.collective("head", "all_gather", self.element_bytes * rows * vocabulary)))]
 
     def choose(self) -> list[Step]:

@@ -241,7 +241,9 @@ class TrainingKernels(TrainingAttention):
         e, tokens, module = self.element_bytes, self.tokens, LINEAR_ATTENTION
         key, value, heads = linear.key_width / self.t, linear.value_width / self.t, linear.value_heads / self.t
         repeated = heads * linear.key_dim
-        decays = heads if linear.gate_rank is None else repeated
+        if not linear.decays:
+            return []
+        decays = repeated if linear.decays > linear.value_heads else heads
         n, calls = tokens * 2.0 * repeated, 2.0 + 2.0 * (linear.value_heads > linear.key_heads)
         normed, kept = e * tokens * 2.0 * (key + repeated), e * (n + tokens * value)
         norm = elementwise(
@@ -273,7 +275,7 @@ class TrainingKernels(TrainingAttention):
 
     def _table_gradient(self) -> Elementwise:
         """The dense gradient of the table is cleared, filled and added to the accumulated one."""
-        elements = self.vocabulary * self.h
+        elements = self.vocabulary * self.model.table_width
         added = elements * (self.element_bytes + self.framework.kernels.accumulation_traffic)
         return moving(
             "embedding", "table", added + 3.0 * self.hidden_bytes, 6.0, direction="backward", elements=elements
@@ -289,17 +291,18 @@ class TrainingKernels(TrainingAttention):
         The product is as low in precision as ``low`` says.
         """
         trained, kept = self.trained.head, self.entered_share * self.trained.head
-        product = self.linear(LinearLayer("head", "logits", self.h, self.vocabulary, kept=kept), trained=trained)
-        inputs = quantized(self, "head", "input quantization", self.tokens * self.h, for_weights=trained)
+        h, width = self.h, float(self.model.logits_width)
+        product = self.linear(LinearLayer("head", "logits", width, self.vocabulary, kept=kept), trained=trained)
+        inputs = quantized(self, "head", "input quantization", self.tokens * width, for_weights=trained)
         outputs = self.tokens * self.vocabulary
         backward = [
-            *transposed_weights(self, "head", self.h * self.vocabulary),
+            *transposed_weights(self, "head", width * self.vocabulary),
             *quantized(self, "head", "gradient quantization", outputs, for_weights=trained),
             *(low_precision(self, op) for op in product.backward),
         ]
         step = Step([*inputs, *(low_precision(self, op) for op in product.forward)], backward)
         caps = [soft_cap(self, "head", "capped logits", outputs)] if self.model.logit_cap else []
-        transform = [self.linear(LinearLayer("head", "transform", self.h, self.h))] if self.model.head_transform else []
+        transform = [self.linear(LinearLayer("head", "transform", h, width))] if self.model.transforms else []
         return [*transform, Step(enter_region(self, "head"), leave_region(self, "head")), step, *caps]
 
     def choose(self) -> list[Step]:

@@ -171,11 +171,11 @@ def _widths(model: Model, kind: LayerKind) -> dict[str, tuple[float, float]]:
     """Inputs and outputs of the projections of a layer that may have adapters, by their words."""
     h, heads = float(model.hidden_size), model.heads_of(kind)
     queries = heads.query_width * (2.0 if model.attention_gate else 1.0)
-    keys, values = float(heads.key_width), heads.value_width * float(not heads.values_are_keys)
+    own = float(not heads.reused)
+    keys, values = heads.key_width * own, heads.value_width * own * (not heads.values_are_keys)
     attention = {
         "query": (h, queries),
-        "key": (h, keys),
-        **({"value": (h, values)} if values else {}),
+        **{word: (h, width) for word, width in (("key", keys), ("value", values)) if width},
         JOINED: (h, queries + keys + values),
         "output": (float(heads.output_width), h),
     }

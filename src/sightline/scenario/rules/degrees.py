@@ -32,7 +32,7 @@ def state_heads(model: Model, tensor_parallel: Count, context_parallel: Count) -
         ("linear-attention key heads", model.linear and model.linear.key_heads, "linear"),
         ("state-space groups", model.state_space and model.state_space.groups, "state-space"),
     ):
-        if count and mixer in mixers:
+        if count and {mixer, "side-by-side" if mixer == "state-space" else mixer} & mixers:
             yield Check(
                 count % ranks == 0,
                 "plan.tensor_parallel{context} is {ranks}; allowed: a divisor of the model's {count} {what}",
