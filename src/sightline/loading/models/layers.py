@@ -50,7 +50,7 @@ def blocks_of(values: Mapping[str, Any], family: Family) -> dict[str, Any]:
         found["compressed"] = CompressedAttention(
             query_rank=values["q_lora_rank"], output_rank=values["o_lora_rank"], output_groups=values["o_groups"]
         )
-    if values.get("num_experts", 0) > 1:
+    if values.get("num_experts", 0) > 1 - family.shared_is_dense:
         found["experts"] = _experts(values, family)
     return found
 
@@ -206,7 +206,7 @@ def layer_kinds(values: Values, family: Family) -> tuple[LayerKind, ...]:
         blocks = [spellings().single_blocks[word] for word in values["single_blocks"][: values["num_hidden_layers"]]]
         layers = [LayerKind(mixer=mixer, mlp=mlp, count=1) for mixer, mlp in blocks]  # type: ignore[arg-type]
     else:
-        mixers, mlps = _mixers(values, family), _mlps(values)
+        mixers, mlps = _mixers(values, family), _mlps(values, family)
         pairs = list(zip(mixers, mlps, strict=True))
         own = {"per_layer_config", "num_kv_shared_layers"} & values.keys()
         alike = {pair: _layer(values, 0, *pair) for pair in dict.fromkeys(pairs) if not own and pair[0] not in _LISTED}
@@ -277,9 +277,9 @@ def _base_mixer(values: Values) -> str:
     return "latent" if "kv_lora_rank" in values else "attention"
 
 
-def _mlps(values: Values) -> list[Mlp]:
+def _mlps(values: Values, family: Family) -> list[Mlp]:
     layers = values["num_hidden_layers"]
-    if values.get("num_experts", 0) < 2:
+    if values.get("num_experts", 0) < 2 - family.shared_is_dense:
         return ["dense"] * layers
     if types := values.get("mlp_layer_types"):
         return ["dense" if word == "dense" else "experts" for word in types[:layers]]
