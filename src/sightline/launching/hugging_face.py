@@ -48,7 +48,8 @@ def _by_repository() -> dict[str, str]:
     return {key: name for written, name in named if written for key in (written, written.rpartition("/")[2])}
 
 
-ACTIVATIONS: Mapping[str, str] = {"swiglu": "silu", "geglu": "gelu_pytorch_tanh", "gelu": "gelu", "relu": "relu"}
+_GATED = {"swiglu": "silu", "geglu": "gelu_pytorch_tanh", "reglu2": "relu2"}
+ACTIVATIONS: Mapping[str, str] = {**_GATED, "gelu": "gelu", "relu": "relu"}
 KNOWN: Final = (
     "of models with learned positions those like GPT-2, with ALiBi those like BLOOM, with rotary positions those like "
     "Llama, Mistral, Qwen2, Qwen3, Mixtral, Qwen3-MoE, Gemma 2, Gemma 3, DeepSeek V2 and V3 and GPT-NeoX"
@@ -199,7 +200,8 @@ def _gpt2(model: Model) -> dict[str, Any]:
 
 def _is_plain(m: Model) -> bool:
     """Nothing rare stands around the layers or in their attention."""
-    return m.residual_streams == 1 and not (m.attention_gate or m.score_cap or m.logit_cap or m.wide_qk_norm)
+    rare = m.attention_gate or m.score_cap or m.logit_cap or m.wide_qk_norm
+    return m.residual_streams == 1 and m.plain_ends and not rare
 
 
 def _equal_layers(m: Model) -> bool:

@@ -278,6 +278,14 @@ class Model:
         return self.head_transform or self.logits_width != self.hidden_size
 
     @property
+    def plain_ends(self) -> bool:
+        """The embedding feeds the layers and the last norm the logits; layers hold blocks and their norms alone."""
+        widths = {self.table_width, self.logits_width, self.hidden_size}
+        return len(widths) == 1 and not (
+            self.head_transform or self.layer_embedding_width or self.other_layer_parameters
+        )
+
+    @property
     def transform_parameters(self) -> int:
         """Parameters of the dense layer before the logits and of its norm; 0 without one."""
         width = self.logits_width

@@ -32,6 +32,7 @@ def model_problems(model: Model) -> list[str]:
         "experts that alternate with dense layers": not _dense_first(model),
         "biases of some projections": model.mlp_bias != model.output_bias,
         "norms over all heads together": model.wide_qk_norm,
+        "weights beside its blocks": not model.plain_ends,
     }
     return [
         f"{model.name} has {what}, for which pretrain_gpt.py has no argument" for what, is_so in named.items() if is_so

@@ -50,8 +50,9 @@ def named(model: Model) -> tuple[str, str] | None:
 
 def _family(model: Model) -> str | None:
     """The class whose layers a model has."""
-    plain = not (model.parallel_block or model.score_cap or model.logit_cap or model.attention_gate)
-    usual = plain and model.residual_streams == 1 and not (model.attention_bias or model.mlp_bias or model.wide_qk_norm)
+    plain = model.plain_ends and not (model.parallel_block or model.score_cap or model.logit_cap)
+    rare = model.attention_gate or model.attention_bias or model.mlp_bias or model.wide_qk_norm
+    usual = plain and model.residual_streams == 1 and not rare
     likely = (model.norm, model.positions, model.layer_norms) == ("rmsnorm", "rotary", 2) and usual
     if not likely or model.activation != "swiglu":
         return None
