@@ -70,20 +70,6 @@ class Model:
     norm_bias: bool = False
     embedding_norm: bool = False
     """A norm directly after the embedding, as in BLOOM."""
-    embedding_width: Annotated[int | None, _WIDTH] = None
-    """Width of the embedding where a projection makes the hidden one of it (ELECTRA)."""
-    layer_embedding_width: Annotated[int, whole(0)] = 0
-    """Width of an embedding of the token that every layer adds (Gemma 3n, Gemma 4); 0 where none does."""
-    layer_vocab_size: Annotated[int, whole(0)] = 0
-    """Tokens that it knows."""
-    head_width: Annotated[int | None, _WIDTH] = None
-    """Width that the logits are made from where it is neither (RemBERT)."""
-    head_transform: bool = False
-    """A dense layer with bias and a norm before the logits (BERT)."""
-    other_parameters: Annotated[int, whole(0)] = 0
-    """Weights outside the layers that are in no product and no norm: a table of token types, the logits' bias."""
-    other_layer_parameters: Annotated[int, whole(0)] = 0
-    """The same in each layer: scales, biases and gates of a few elements."""
     position_offset: Annotated[int, whole(0)] = 0
     """Extra unused rows of a learned position table (OPT keeps 2)."""
     dropout: Annotated[float, fraction] = 0.0
@@ -119,6 +105,20 @@ class Model:
     """Attention scores are kept within this by a tanh (Gemma 2); 0 leaves them alone."""
     logit_cap: Annotated[float, quantity(COUNT, zero=True)] = 0.0
     """The same of the logits."""
+    embedding_width: Annotated[int | None, _WIDTH] = None
+    """Width of the embedding where a projection makes the hidden one of it (ELECTRA)."""
+    layer_embedding_width: Annotated[int, whole(0)] = 0
+    """Width of an embedding of the token that every layer adds (Gemma 3n, Gemma 4); 0 where none does."""
+    layer_vocab_size: Annotated[int, whole(0)] = 0
+    """Tokens that it knows."""
+    head_width: Annotated[int | None, _WIDTH] = None
+    """Width that the logits are made from where it is neither (RemBERT)."""
+    head_transform: bool = False
+    """A dense layer with bias and a norm before the logits (BERT)."""
+    other_parameters: Annotated[int, whole(0)] = 0
+    """Weights outside the layers that are in no product and no norm: a table of token types, the logits' bias."""
+    other_layer_parameters: Annotated[int, whole(0)] = 0
+    """The same in each layer: scales, biases and gates of a few elements."""
     prediction_layers: Annotated[int, whole(0, 10**6)] = 0
     """Layers for multi-token prediction. They are not among ``layers`` nor in ``parameters``, as model cards count."""
     rope_theta: float | None = None

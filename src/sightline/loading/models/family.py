@@ -221,7 +221,7 @@ MODEL: Keys = {
 
 OWN: Keys = {
     **DENSE,
-    **each(anything, "layer_kinds experts latent sparse compressed linear state_space"),
+    **each(anything, "layer_kinds experts latent sparse compressed linear state_space convolution"),
     "window": whole(),
 }
 """The keys of model_type ``transformer``, which states every block outright as `sightline.scenario.Model` has it."""
