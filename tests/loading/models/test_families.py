@@ -513,3 +513,81 @@ def test_an_embedding_of_another_width_is_projected() -> None:
     narrow, wide = (read_model(stated).model for stated in (config, {**config, "embedding_size": 768}))
     assert (narrow.table_width, narrow.logits_width, wide.embedding_width) == (128, 128, 768)
     assert wide.parameters - narrow.parameters == pytest.approx((30522 + 512) * 640 + 768 * 640 - 768 * 128, rel=0.001)
+
+
+HYBRID = {"hidden_size": 64, "num_hidden_layers": 4, "num_attention_heads": 8, "num_key_value_heads": 2}
+HYBRID |= {"intermediate_size": 96, "vocab_size": 100, "rms_norm_eps": 1e-6}
+BAMBA = {"model_type": "bamba", "mamba_n_heads": 8, "mamba_d_head": 16, "mamba_d_state": 8, "mamba_d_conv": 4}
+BAMBA |= {"mamba_n_groups": 1}
+LAYERS = {
+    "numbers": ({**BAMBA, "attn_layer_indices": [1, 3]}, "state-space attention state-space attention"),
+    "a period": (
+        {**BAMBA, "attn_layer_period": 4, "attn_layer_offset": 2},
+        "state-space state-space attention state-space",
+    ),
+    "words": (
+        {**BAMBA, "layers_block_type": ["mamba", "attention", "mamba", "mamba"]},
+        "state-space attention state-space state-space",
+    ),
+    "codes": (
+        {
+            "model_type": "minimax_text_01",
+            "num_local_experts": 8,
+            "num_experts_per_tok": 2,
+            "attn_type_list": [0, 1, 0, 0],
+        },
+        "linear attention linear linear",
+    ),
+    "a pattern that repeats": (
+        {
+            "model_type": "recurrent_gemma",
+            "block_types": ["recurrent", "attention"],
+            "lru_width": 64,
+            "conv1d_width": 4,
+        },
+        "convolution attention convolution attention",
+    ),
+}
+
+
+@pytest.mark.parametrize("spelling", LAYERS)
+def test_layers_are_read_from_every_spelling_of_their_list(spelling: str) -> None:
+    config, mixers = LAYERS[spelling]
+    kinds = read_model(HYBRID | config).model.kinds
+    assert sorted(kind.mixer for kind in kinds for _ in range(kind.count)) == sorted(mixers.split())
+
+
+def test_a_null_window_of_the_language_model_is_none() -> None:
+    language = {**HYBRID, "model_type": "mistral", "sliding_window": None, "max_position_embeddings": 131072}
+    model = read_model({"model_type": "mistral3", "text_config": language}).model
+    assert ([kind.mixer for kind in model.kinds], model.window) == (["attention"], None)
+
+
+def test_a_model_may_stand_in_two_wrappers() -> None:
+    language = {**HYBRID, "model_type": "qwen2", "tie_word_embeddings": False}
+    wrapped = {"model_type": "qwen2_5_omni", "thinker_config": {"model_type": "thinker", "text_config": language}}
+    assert read_model(wrapped).model.parameters == read_model(language).model.parameters
+
+
+def test_experts_of_a_latent_width_read_and_write_it() -> None:
+    config = {
+        **HYBRID,
+        "model_type": "qwen3_moe",
+        "num_experts": 8,
+        "num_experts_per_tok": 2,
+        "moe_intermediate_size": 32,
+    }
+    wide, narrow = (read_model(config | more).model for more in ({}, {"routed_expert_hidden_size": 16}))
+    assert wide.parameters - narrow.parameters == 4 * (8 * 3 * 32 * (64 - 16) - 2 * 64 * 16)
+
+
+def test_an_ungated_activation_has_one_projection() -> None:
+    model = read_model({**HYBRID, "model_type": "apertus", "hidden_act": "xielu"}).model
+    assert (model.gated, model.mlp_parameters_of(model.kinds[0])) == (False, 2 * 64 * 96)
+
+
+@pytest.mark.parametrize("value", [3, True, 0.5, "word", [1], {"a": 1}])
+def test_a_key_that_nobody_reads_is_named_for_a_known_family_too(value: Any) -> None:
+    plain = {**HYBRID, "model_type": "qwen2"}
+    assert read_model(plain).model.assumed == ()
+    assert read_model({**plain, "lanes": value, "ropes": None}).model.assumed == ("ignored keys: lanes",)

@@ -1,7 +1,5 @@
 """Read a model: a name of the catalog, a ``config.json`` in whatever family's spelling, or an inline mapping."""
 
-import re
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
@@ -12,6 +10,7 @@ from sightline import catalog
 from sightline.content import record, remembered
 from sightline.errors import InputError, nearest, prefixed
 from sightline.loading.checks import Complaints, require
+from sightline.loading.models.checkpoint import Checkpoint, checkpoint_of, weights_beside
 from sightline.loading.models.family import Family, families, family_of, refusal, spellings
 from sightline.loading.models.figures import NULL_MEANS_NONE, derived_family, figures_of, flat, settled, unread_keys
 from sightline.loading.models.layers import (
@@ -29,7 +28,6 @@ from sightline.loading.models.layers import (
 from sightline.loading.sources import files_allowed, read_json, read_text, stated_path
 from sightline.quantities import show
 from sightline.scenario import Model
-from sightline.scenario.model import WeightPart
 from sightline.validators import declared
 
 _SPELLINGS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -68,132 +66,6 @@ def _nested(config: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield f"{outer}.rope_theta", stated["rope_theta"]
 
 
-_PLAIN: Mapping[str, str] = {"float16": "fp16", "float32": "fp32"}
-
-_VISION = re.compile(r"vision|visual|projector|patch_merge|audio|embed|mtp|norm|indexer|router|e_score")
-_PARTS: tuple[tuple[WeightPart, re.Pattern[str]], ...] = (
-    ("shared", re.compile(r"shared_?experts?(?!_gate)|shared_mlp")),
-    ("experts", re.compile(r"experts")),
-    ("attention", re.compile(r"attn|attention|mixer|mamba")),
-    ("head", re.compile(r"(^|\.)(lm_)?head$")),
-    ("dense", re.compile(r"(mlp|feed_forward|ffn)(\W*$|.*_proj|.*w\d)")),
-)
-"""Which part of a model a module's name (or a pattern of names) means; the first that fits."""
-
-
-@record
-class Checkpoint:
-    """Formats of a checkpoint, as `sightline.scenario.Model` has them."""
-
-    weights: str = "bf16"
-    exceptions: tuple[tuple[WeightPart, str], ...] = ()
-    kv_cache: str | None = None
-    remark: str = ""
-    """What about the formats was not understood."""
-
-
-def checkpoint_of(config: Mapping[str, Any], *, experts: bool) -> Checkpoint:
-    """Return the formats of the checkpoint that ``config`` belongs to; ``experts`` says whether the model has any."""
-    plain = _PLAIN.get(str(config.get("torch_dtype") or config.get("dtype")).removeprefix("torch."), "bf16")
-    said = config.get("quantization_config")
-    if not isinstance(said, Mapping):
-        return Checkpoint(weights=plain)
-    if isinstance(layers := said.get("quantized_layers"), Mapping):
-        return _mixed(layers, said, plain)
-    weights = _format(said)
-    if weights is None:
-        method = said.get("quant_method") or said.get("quant_algo")
-        return Checkpoint(weights=plain, remark=f"unknown checkpoint format {method!r} is read as {plain}")
-    cache = _cache(said)
-    if experts and config.get("expert_dtype") == "fp4":
-        rest: list[WeightPart] = ["attention", "dense", "shared"]
-        return Checkpoint(weights="mxfp4", exceptions=tuple((part, weights) for part in rest), kv_cache=cache)
-    kept = dict.fromkeys(_kept(said), plain)
-    kept.pop("head", None)
-    return Checkpoint(weights=weights, exceptions=tuple(kept.items()), kv_cache=cache)
-
-
-def _format(said: Mapping[str, Any]) -> str | None:
-    """The format of most weights, or None when it is not known."""
-    groups = said.get("config_groups")
-    if isinstance(groups, Mapping) and groups:
-        return _of_group(next(iter(groups.values())))
-    method, bits = str(said.get("quant_method", "")).lower(), said.get("bits", said.get("w_bit", 4))
-    if method in ("fp8", "fbgemm_fp8"):
-        return "fp8-block" if said.get("weight_block_size") else "fp8"
-    if method in ("gptq", "awq", "auto-round", "autoround"):
-        return "w8a16" if bits == 8 else "w4a16"
-    if method == "bitsandbytes":
-        return "nf4" if said.get("load_in_4bit") else "int8"
-    if method == "mxfp4":
-        return "mxfp4"
-    return spellings().formats.get(str(said.get("quant_algo", "")).upper())
-
-
-def _of_group(group: Any) -> str | None:
-    """The format of a group of compressed-tensors or ModelOpt: bits and type of weights and activations."""
-    weights = group.get("weights") if isinstance(group, Mapping) else None
-    if not isinstance(weights, Mapping):
-        return None
-    inputs, size = group.get("input_activations"), weights.get("group_size")
-    blocks = weights.get("strategy") == "block" or weights.get("block_structure")
-    match weights.get("type"), weights.get("num_bits"):
-        case "float", 8:
-            return "fp8-block" if blocks else "fp8"
-        case "float", 4:
-            return "mxfp4" if size == 32 else "nvfp4"
-        case "int", 8:
-            return "w8a8" if inputs else "w8a16"
-        case "int", 4:
-            return "w4a16"
-    return None
-
-
-def _mixed(layers: Mapping[str, Any], said: Mapping[str, Any], plain: str) -> Checkpoint:
-    """Each part in the format that most of its modules have; what is not listed in the checkpoint's common one."""
-    rest = "fp8-block" if said.get("weight_block_size") else plain
-    known, votes = spellings().formats, dict[WeightPart, Counter[str]]()
-    for name, module in layers.items():
-        algorithm = str(module.get("quant_algo")) if isinstance(module, Mapping) else ""
-        part = _part(str(name))
-        if part is not None and algorithm in known:
-            votes.setdefault(part, Counter())[known[algorithm]] += 1
-    formats = {part: counted.most_common(1)[0][0] for part, counted in votes.items()}
-    weights = formats.get("experts") or formats.get("dense") or rest
-    parts: tuple[WeightPart, ...] = ("attention", "dense", "experts", "shared")
-    exceptions = {part: formats.get(part, rest) for part in parts}
-    return Checkpoint(
-        weights=weights,
-        exceptions=tuple((part, name) for part, name in exceptions.items() if name != weights),
-        kv_cache=_cache(said),
-    )
-
-
-def _kept(said: Mapping[str, Any]) -> Iterator[WeightPart]:
-    """Parts that stay unquantized in most layers: their modules are on the config's list of exceptions."""
-    names = said.get("ignore") or said.get("modules_to_not_convert") or said.get("exclude_modules") or []
-    listed = [str(name).removeprefix("re:") for name in names] if isinstance(names, list) else []
-    layers = len({digits for name in listed for digits in re.findall(r"layers\.(\d+)\.", name)})
-    shapes = Counter(re.sub(r"\d+", "N", name) for name in listed)
-    for name, times in shapes.items():
-        part = _part(name)
-        if part is not None and ("N" not in name or times > layers / 8):
-            yield part
-
-
-def _part(name: str) -> WeightPart | None:
-    if _VISION.search(name):
-        return None
-    return next((part for part, pattern in _PARTS if pattern.search(name)), None)
-
-
-def _cache(said: Mapping[str, Any]) -> str | None:
-    scheme = said.get("kv_cache_scheme") or said.get("kv_cache_quant_algo")
-    if isinstance(scheme, Mapping):
-        scheme = f"{scheme.get('type')}{scheme.get('num_bits')}"
-    return {"float8": "fp8", "fp8": "fp8", "int8": "int8"}.get(str(scheme).lower())
-
-
 _SETTLED = ("layer_kinds", "window", "weights", "weight_exceptions", "kv_cache")
 """Fields of `Model` that are more than one figure of a config."""
 
@@ -209,7 +81,10 @@ FIELD_KEYS: Mapping[str, str] = {
 _WRAPPED = ("text_config", "llm_config", "language_config", "thinker_config", "llm_backbone_config")
 """Where a model of several modalities keeps the config of its language model."""
 
-_OF_WRAPPER = ("tie_word_embeddings", "quantization_config", "torch_dtype", "dtype", "name", "weights", "kv_cache")
+_OF_WRAPPER = (
+    *("tie_word_embeddings", "quantization_config", "torch_dtype", "dtype", "name", "weights", "kv_cache"),
+    "checkpoint_parameters",
+)
 """Keys of the wrapper that describe the language model."""
 
 _MIXER_FEATURES = {
@@ -251,7 +126,7 @@ def read_model(config: Mapping[str, Any], *, name: str = "", written: Mapping[st
         assumed.append(remark)
     by_hand = set() if assumed else set(flat(own))
     figures = figures_of(config, family, complaints, by_hand, assumed)
-    if assumed and (unread := unread_keys(config)):
+    if unread := unread_keys(config, family):
         assumed.append(f"ignored keys: {', '.join(unread)}")
     require(figures, {n: spellings().needed[n] for n in (*_ALWAYS_NEEDED, *family.needs)}, "model", complaints)
     complaints.raise_any()
@@ -266,6 +141,7 @@ def read_model(config: Mapping[str, Any], *, name: str = "", written: Mapping[st
     complaints.raise_any()
     called = name or f"{model_type}-{values['hidden_size']}x{values['num_hidden_layers']}"
     model = _model({**values, **constants}, called, blocks)
+    model = _weighed(model, values, assumed, states_tie="tie_word_embeddings" in config)
     model = replace(_stored(model, values, checkpoint, family), assumed=(*model.assumed, *assumed))
     return ReadModel(model=model, remarks=_remarks(model, wrapped, checkpoint))
 
@@ -335,6 +211,24 @@ def _model(values: Mapping[str, Any], name: str, blocks: Mapping[str, Any]) -> M
     return Model(**figures, **blocks)
 
 
+def _weighed(model: Model, values: Mapping[str, Any], assumed: list[str], *, states_tie: bool) -> Model:
+    """The model with as many parameters as its weight files have, which also say whether the head has its own."""
+    held = values.get("checkpoint_parameters")
+    if held is None or model.prediction_layers:
+        return model
+    for tied in (model.tied_embeddings, True, *(() if states_tie else (False,))):
+        changed = replace(model, tied_embeddings=tied)
+        if abs(changed.parameters / held - 1.0) <= _SAME_SIZE:
+            return changed
+    described = model.parameters
+    assumed.append(f"its weight files hold {held:,} parameters, its config describes {described:,}; the files count")
+    return replace(model, other_parameters=max(model.other_parameters + held - described, 0))
+
+
+_SAME_SIZE = 0.001
+"""Relative difference up to which a config describes its weight files."""
+
+
 def _stored(model: Model, values: Mapping[str, Any], checkpoint: Checkpoint, family: Family) -> Model:
     """The model with the formats of its checkpoint, or those stated."""
     exceptions: tuple[tuple[Any, str], ...]
@@ -396,8 +290,10 @@ def _published(value: object, folder: Path) -> tuple[Mapping[str, Any], str]:
         return catalog.entry("models", named), named
     if not found:
         raise InputError(_not_found(value))
-    config = {**_stored_formats(path.parent), **_config(path)}
-    return config, path.parent.resolve().name if path.name == "config.json" else path.stem
+    if path.name != "config.json":
+        return {**_stored_formats(path.parent), **_config(path)}, path.stem
+    config = {**_stored_formats(path.parent), **weights_beside(path.parent), **_config(path)}
+    return config, path.parent.resolve().name
 
 
 def _without_vendor(value: str) -> str:

@@ -60,6 +60,7 @@ class Spellings(NamedTuple):
     features: Mapping[str, Mapping[str, Any]]
     foreign: Mapping[str, Mapping[str, Any]]
     ignored: frozenset[str]
+    derived: tuple[str, ...]
     needed: Mapping[str, str]
     numbered: Mapping[str, str]
     coded: Mapping[str, tuple[str, ...]]
@@ -127,7 +128,7 @@ def _words(text: str) -> tuple[str, ...]:
 def spellings() -> Spellings:
     """Return how configs spell what families have."""
     stated = _table("spellings")
-    words = {key: tuple(stated[key].split()) for key in ("nested", "dropouts")}
+    words = {key: tuple(stated[key].split()) for key in ("nested", "dropouts", "derived")}
     ours = {key: tuple(theirs.split()) for key, theirs in stated["spellings"].items()}
     return Spellings(**{**stated, **words, "spellings": ours, "ignored": frozenset(stated["ignored"].split())})
 
@@ -201,6 +202,7 @@ MODEL: Keys = {
     **each(_NUMBER, "zero_expert_num num_kv_shared_layers linear_conv_kernel_dim"),
     "use_double_wide_mlp": flag,
     "per_layer_config": layer_figures,
+    "checkpoint_parameters": whole(1, 10**15),
     "index_topk": whole(),
     **each(_HEADS, "index_n_heads index_head_dim"),
     "index_block_size": whole(),
