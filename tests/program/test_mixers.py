@@ -80,7 +80,7 @@ def flops(blocks: tuple[Block, ...]) -> float:
     return sum(float(block.count * op.count * op.flops) for block in blocks for op in operators((block,)))
 
 
-@pytest.mark.parametrize("name", [*HYBRIDS, *OTHERS])
+@pytest.mark.parametrize("name", [*HYBRIDS, *OTHERS, "lfm2-1.2b", "minimax-text-01"])
 def test_tensor_parallel_ranks_share_the_work(name: str) -> None:
     alone, shared = layers(name), layers(name, tensor_parallel=4, expert_parallel=1)
     # What every rank does whole are routers, indexers and projections to latent vectors.

@@ -177,6 +177,14 @@ def missing_blocks(blocks: Mapping[str, Any]) -> Iterator[str]:
 _LISTS = ("layer_types", "hybrid_layer_pattern", "single_blocks", "mlp_layer_types", "indexer_types", "index_layers")
 """Keys with an entry for each layer; longer lists go on into the prediction layers and are cut."""
 
+_ORDERS = (*_LISTS[:3], "full_attention_layers", "full_attention_interval", "block_configs")
+"""Keys that say which layers are of which kind."""
+_MIXED = {
+    "linear_num_value_heads": "linear attention",
+    "ssm_state_size": "state spaces",
+    "short_conv_kernel": "convolutions",
+}
+"""What some layers are where a key is stated."""
 RECURRENT = ("linear", "state-space", "side-by-side", "convolution")
 """Mixers with a state."""
 _LISTED = ("compressed", "sparse")
@@ -188,6 +196,9 @@ Values = Mapping[str, Any]
 def list_problems(values: Values) -> Iterator[str]:
     """Yield what is wrong with the lists that name something for each layer."""
     layers = values["num_hidden_layers"]
+    for key, what in _MIXED.items():
+        if key in values and not any(values.get(order) for order in _ORDERS):
+            yield f"layer_types is missing; needed with {key}: which layers are {what}"
     for key in (*_LISTS, "moe_layer_freq", "compress_ratios", "block_configs"):
         given = values.get(key)
         if isinstance(given, list | tuple) and len(given) < layers:
