@@ -28,20 +28,27 @@ def scan(sequences, tokens, *, decode, device=H100):
     return state_space_cost(StateSpaceScan(module="state space", part="scan", **heads, **passed), device, SCAN)
 
 
+def channels(sequences, tokens, *, decode, device=H100):
+    """Mamba-1: every channel is a head of its own."""
+    heads = {"heads": 8192, "head_dim": 1, "groups": 1, "state": 16}
+    passed = {"sequences": sequences, "new_tokens": tokens, "decode": decode, "dtype": "bf16", "element_bytes": 2}
+    return state_space_cost(StateSpaceScan(module="state space", part="scan", **heads, **passed), device, SCAN)
+
+
 def conv(sequences, tokens, *, decode):
     passed = {"sequences": sequences, "new_tokens": tokens, "decode": decode, "element_bytes": 2}
     convolution = ShortConvolution(module="linear attention", part="conv", channels=8192, width=4, **passed)
     return short_convolution_cost(convolution, H20, DELTA)
 
 
-@pytest.mark.parametrize("cost", [delta, scan, conv])
+@pytest.mark.parametrize("cost", [delta, scan, channels, conv])
 @given(sequences=st.integers(1, 1024), tokens=st.integers(1, 65536), decode=st.booleans())
 def test_no_mixer_is_faster_than_its_roofline(cost, sequences, tokens, decode):
     time_s, compute_s, memory_s, least_s = cost(sequences, tokens, decode=decode)
     assert time_s >= least_s == max(compute_s, memory_s)
 
 
-@pytest.mark.parametrize("cost", [delta, scan, conv])
+@pytest.mark.parametrize("cost", [delta, scan, channels, conv])
 @given(sequences=st.integers(1, 256), tokens=st.integers(1, 32768), factor=st.integers(2, 5))
 def test_more_tokens_or_sequences_are_never_faster(cost, sequences, tokens, factor):
     base = cost(sequences, tokens, decode=False).time_s
@@ -81,3 +88,10 @@ def test_many_shapes_at_once_equal_them_one_by_one(decode):
         assert grid.shape == (2, 3)
         for i, j in np.ndindex(2, 3):
             assert grid[i, j] == pytest.approx(float(cost(sequences[i, 0], tokens[j], decode=decode).time_s))
+
+
+def test_heads_of_one_channel_work_on_vector_units():
+    time_s, compute_s, memory_s, _ = channels(8, 2048, decode=False)
+    tokens = 8 * 2048
+    assert compute_s == pytest.approx(6 * tokens * 8192 * 16 / H100.vector_flops)
+    assert time_s == pytest.approx(max(compute_s, memory_s / SCAN.memory_fraction) + SCAN.latency_s)

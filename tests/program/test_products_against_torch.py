@@ -48,6 +48,7 @@ CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
         "RecurrentGemma",
         TINY | {"num_hidden_layers": 3, "lru_width": 64, "intermediate_size": 192, "head_dim": 8},
     ),
+    "rwkv": ("Rwkv", {"hidden_size": 64, "num_hidden_layers": 2, "vocab_size": 97, "context_length": 32}),
     "rembert": ("RemBert", ENCODER | {"input_embedding_size": 32, "output_embedding_size": 48}),
 }
 

@@ -359,7 +359,7 @@ class SideBySide:
 
 @description
 class GatedConvolution:
-    """A short convolution between gates (LFM2), or before a recurrence per channel (RG-LRU, arXiv 2402.19427)."""
+    """A short convolution between gates (LFM2), or before a recurrence per channel (RG-LRU, arXiv 2402.19427; RWKV)."""
 
     width: int
     """Channels."""
@@ -367,12 +367,14 @@ class GatedConvolution:
     inputs: int = 3
     """Projections of the token: the channels and their gates."""
     gate_blocks: int = 0
-    """Blocks of channels that the recurrence's two gates are made from; 0 without a recurrence."""
+    """Blocks of channels that the recurrence's two gates are made from; 0 without such gates."""
+    channel_state: int = 0
+    """Elements of a channel's state; 0 without a recurrence."""
 
     @property
     def state_elements(self) -> int:
         """Elements of one sequence's recurrent state in one layer."""
-        return self.width * (self.gate_blocks > 0)
+        return self.width * self.channel_state
 
     @property
     def block_width(self) -> int:

@@ -49,7 +49,7 @@ REFUSED = {
         "prophetnet",
         "reformer",
     ],
-    *["rwkv", "trocr", "whisper", "xlnet", "xlstm", "xmod", "zamba", "zamba2", "zaya"],
+    *["trocr", "whisper", "xlnet", "xlstm", "xmod", "zamba", "zamba2", "zaya"],
 }
 """Refused by name with a reason, in ``families.yaml``."""
 UNBUILT = {

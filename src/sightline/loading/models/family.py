@@ -216,7 +216,7 @@ MODEL: Keys = {
         _HEADS,
         "linear_num_key_heads linear_num_value_heads linear_key_head_dim linear_value_head_dim "
         "mamba_num_heads mamba_head_dim n_groups ssm_state_size conv_kernel mamba_step_rank "
-        "short_conv_width short_conv_kernel short_conv_inputs recurrent_gate_blocks",
+        "short_conv_width short_conv_kernel short_conv_inputs recurrent_gate_blocks channel_state",
     ),
 }
 """All keys of a model: also those of mixed layers, experts and other mixers."""

@@ -258,7 +258,8 @@ class ConvolutionMixer(StateMixer[GatedConvolution]):
         if conv.gate_blocks:
             size, blocks = float(conv.block_width), 2.0 * conv.gate_blocks / x.t
             core.append(x.linear(LinearLayer(STATE_SPACE, "input", size, size, batch=blocks)))
-            core += by_group(x, lambda group: [x.recurrent(_scan(group, conv.width))])
+        if conv.channel_state:
+            core += by_group(x, lambda group: [x.recurrent(_scan(group, conv.width, state=conv.channel_state))])
         else:
             core.insert(0, gate)
         into = x.projection(LinearLayer("qkv", "input", x.h, inputs, kept=x.entered_share))
