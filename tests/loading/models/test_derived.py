@@ -237,9 +237,11 @@ def test_keys_that_nobody_reads_are_named():
             {**PLAIN, "model_type": "zamba2", "mamba_d_state": 16},
             "a model whose layers share an attention block, which is not predicted",
         ),
+        ({**PLAIN, "model_type": "newthing", "mask_token_id": 7}, "a diffusion language model"),
+        ({**PLAIN, "model_type": "Dream"}, "a diffusion language model, which is not predicted"),
         (
-            {**PLAIN, "model_type": "newthing", "mask_token_id": 7},
-            "a diffusion language model",
+            {**PLAIN, "model_type": "newthing", "mamba_d_state": 16},
+            "layer_types is missing; needed with ssm_state_size",
         ),
         (
             {**PLAIN, "model_type": "newthing", "is_encoder_decoder": True},

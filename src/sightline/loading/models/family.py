@@ -158,10 +158,10 @@ def pattern(value: Any) -> Any:
 def layer_figures(value: Any) -> Any:
     """A mapping from the number of a layer to the widths that it has of its own."""
     known = {"head_dim", "num_attention_heads", "num_key_value_heads", "intermediate_size"}
-    layers = value.values() if isinstance(value, Mapping) else (None,)
-    if not all(isinstance(own, Mapping) and own.keys() <= known for own in layers):
+    layers = value.items() if isinstance(value, Mapping) else ((None, None),)
+    if not all(str(layer).isdecimal() and isinstance(own, Mapping) and own.keys() <= known for layer, own in layers):
         raise InputError(f"is {show(value)}; allowed: a mapping from layers to {', '.join(sorted(known))}")
-    return {int(layer): dict(own) for layer, own in value.items()}
+    return {int(layer): {key: _HEADS(width) for key, width in own.items()} for layer, own in value.items()}
 
 
 _WIDTH, _HEADS, _NUMBER = whole(1, 10**8), whole(1, 10**6), whole(0, 10**6)

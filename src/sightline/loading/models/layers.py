@@ -55,13 +55,17 @@ def blocks_of(values: Mapping[str, Any], family: Family) -> dict[str, Any]:
     return found
 
 
+_ROUTING = {"num_experts": 1, "num_experts_per_tok": 1, "zero_expert_num": 0}
+"""Experts, those of a token, and those that hand it on, with what they are where a config leaves them out."""
+
+
 def _experts(values: Mapping[str, Any], family: Family) -> Experts:
     width = values.get("moe_intermediate_size", values["intermediate_size"])
     shared_width = values.get("shared_expert_intermediate_size")
     if family.shared_is_dense:
         shared_width = values["intermediate_size"]
     shared = values.get("n_shared_experts", 1 if shared_width else 0)
-    count, chosen, unchanged = values["num_experts"], values["num_experts_per_tok"], values.get("zero_expert_num", 0)
+    count, chosen, unchanged = (values.get(key, least) for key, least in _ROUTING.items())
     return Experts(
         count=count,
         # Of those that a token is routed to some hand it on unchanged (LongCat).
@@ -136,8 +140,9 @@ def _kind_of(hint: Any) -> Kind:
 def block_problems(values: Mapping[str, Any]) -> Iterator[str]:
     """Yield what makes no sense about the experts and heads of a config."""
     count, chosen = values.get("num_experts", 0), values.get("num_experts_per_tok")
-    if count > 1 and chosen is not None and not 1 <= chosen <= count:
-        yield f"num_experts_per_tok is {chosen}; allowed: 1 to num_experts {count}"
+    if count > 1 and not 1 <= (chosen or 0) <= count + values.get("zero_expert_num", 0):
+        stated = "missing" if chosen is None else chosen
+        yield f"num_experts_per_tok is {stated}; allowed: 1 to num_experts {count}"
     for feature, figures in _figures_needed().items():
         if feature in values:
             yield from (f"{f} is missing; needed with {feature}" for f in figures if f not in values)

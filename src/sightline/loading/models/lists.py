@@ -44,12 +44,12 @@ def _derive_codes(named: dict[str, Any], family: Family) -> None:
     layers, rates = named.get("num_hidden_layers"), named.pop("compress_rates", None)
     cycle = named.pop("block_types", family.defaults.get("block_types"))
     for key, words in spellings().coded.items():
-        if isinstance(codes := named.pop(key, None), list | tuple) and {*codes} <= {*range(len(words))}:
+        if _are_numbers(codes := named.pop(key, None)) and {*codes} <= {*range(len(words))}:
             named.setdefault("layer_types", [words[code] for code in codes])
     if isinstance(layers, int) and isinstance(cycle, list):
         named.setdefault("layer_types", (cycle * layers)[:layers])
     if isinstance(rates, Mapping) and isinstance(named.get("layer_types"), list):
-        named.setdefault("compress_ratios", [rates.get(word, 0) for word in named["layer_types"]])
+        named.setdefault("compress_ratios", [rates.get(str(word), 0) for word in named["layer_types"]])
     width, step, times = (named.get(key) for key in ("intermediate_size", *_ADJUSTED))
     if (
         named.get("block_auto_adjust_ff_dim")
@@ -71,7 +71,7 @@ def _derive_numbers(named: dict[str, Any]) -> None:
             chosen = [int(number) for number in re.findall(r"\d+", chosen)]
         elif _is_width(period) and isinstance(offset, int):
             chosen = range(offset, layers, period)
-        if isinstance(chosen, list | range):
+        if _are_numbers(chosen):
             full = target == "full_attention_layers"
             sparse = ["sparse" if i in chosen else "dense" for i in range(layers)]
             named.setdefault(target, [i + 1 for i in chosen] if full else sparse)
@@ -170,6 +170,10 @@ def _multiplied(named: Mapping[str, Any]) -> list[int] | None:
 
 def _are_widths(values: object) -> bool:
     return isinstance(values, list | tuple) and bool(values) and all(_is_width(value) for value in values)
+
+
+def _are_numbers(values: object) -> TypeGuard[Sequence[int]]:
+    return isinstance(values, list | tuple | range) and all(isinstance(value, int) for value in values)
 
 
 def _is_width(value: object) -> TypeGuard[int]:
