@@ -377,7 +377,7 @@ def model_rows(model: Model) -> Iterator[tuple[str, str]]:
             "indexer",
             f"{model.sparse.heads} heads of {model.sparse.head_dim}, selects {model.sparse.selected_tokens}{blocks}",
         )
-    if mixer := model.linear or model.state_space or model.convolution:
+    if (mixer := model.linear or model.state_space or model.convolution) and mixer.state_elements:
         yield "state", f"{mixer.state_elements:,} elements per sequence and layer"
     if model.window:
         yield "window", f"{model.window:,} tokens"

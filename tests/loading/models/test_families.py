@@ -545,7 +545,7 @@ LAYERS = {
             "lru_width": 64,
             "conv1d_width": 4,
         },
-        "convolution attention convolution attention",
+        "convolution sliding convolution sliding",
     ),
 }
 

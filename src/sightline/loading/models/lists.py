@@ -47,6 +47,8 @@ def _derive_codes(named: dict[str, Any], family: Family) -> None:
         if _are_numbers(codes := named.pop(key, None)) and {*codes} <= {*range(len(words))}:
             named.setdefault("layer_types", [words[code] for code in codes])
     if isinstance(layers, int) and isinstance(cycle, list):
+        # RecurrentGemma alone has such a pattern, and its attention is local.
+        cycle = ["sliding_attention" if word == "attention" else word for word in cycle]
         named.setdefault("layer_types", (cycle * layers)[:layers])
     if isinstance(rates, Mapping) and isinstance(named.get("layer_types"), list):
         named.setdefault("compress_ratios", [rates.get(str(word), 0) for word in named["layer_types"]])
