@@ -424,9 +424,9 @@ def test_a_family_states_known_features_and_keys(model_type):
     assert set(family.activations) <= set(spelled.activations.values())
     texts = [text for name in families() for text in family_of(name).sizes.values()]  # type: ignore[union-attr]
     sizes = re.findall(r"[a-z_]+", " ".join(texts))
-    known = {"block_types", *MODEL, *family.switches, *sizes}
+    known = {"block_types", *spelled.derived, *MODEL, *family.switches, *sizes}
     assert [key for key in family.defaults if key not in known] == []
-    assert family.sizes.keys() <= {*MODEL, *(field.name for field in dataclasses.fields(Model))}
+    assert family.sizes.keys() <= {*MODEL, *sizes, *(field.name for field in dataclasses.fields(Model))}
     assert [key for key in family.needs if key not in MODEL or key not in spelled.needed] == []
 
 

@@ -163,7 +163,7 @@ NULL_MEANS_NONE = ("sliding_window", "attention_chunk_size", "attn_logit_softcap
 def flat(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the config with the nested mappings that are read laid flat.
 
-    Null means absent, of windows and caps none.
+    Null and "auto" mean absent, null of windows and caps none.
     """
     laid: dict[str, Any] = {}
     nested = spellings().nested
@@ -172,7 +172,7 @@ def flat(config: Mapping[str, Any]) -> dict[str, Any]:
             laid |= {f"{key}.{k}": v for k, v in value.items() if v is not None}
         elif value is None and key in NULL_MEANS_NONE:
             laid[key] = 0
-        elif value is not None and not (key in nested and not value):
+        elif value is not None and value != "auto" and not (key in nested and not value):
             laid[key] = value
     if False in (laid.get("is_moe"), laid.get("enable_moe_block")):
         return {key: value for key, value in laid.items() if key not in _EXPERTS}
@@ -319,8 +319,12 @@ def _sizes(family: Family, stated: Mapping[str, Any], *, complete: bool) -> dict
         over, *under = (product(part) for part in word.split("/"))
         return over // max(prod(under), 1)
 
-    texts = {key: text for key, text in family.sizes.items() if not complete or known.keys() >= {*_NAMES.findall(text)}}
-    return {key: sum(size(word) for word in text.split()) for key, text in texts.items()}
+    sizes: dict[str, int] = {}
+    for key, text in family.sizes.items():
+        if not complete or known.keys() >= {*_NAMES.findall(text)}:
+            sizes[key] = sum(size(word) for word in text.split())
+            known.setdefault(key, sizes[key])
+    return sizes
 
 
 def _heads(figures: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:

@@ -35,8 +35,8 @@ def derive_lists(named: dict[str, Any], family: Family, remarks: list[str]) -> N
             remarks.append(f"num_hidden_layers is not stated; {counted[0]} has {counted[1]} entries")
 
 
-_ADJUSTED = ("block_multiple_of", "block_ffn_dim_multiplier")
-"""What a width counts in and by, where two thirds of it are meant (LFM2)."""
+_ADJUSTED = ("block_auto_adjust_ff_dim", "block_multiple_of", "block_ffn_dim_multiplier")
+"""Whether two thirds of a width are meant, and what they count in and by (LFM2)."""
 
 
 def _derive_codes(named: dict[str, Any], family: Family) -> None:
@@ -52,13 +52,10 @@ def _derive_codes(named: dict[str, Any], family: Family) -> None:
         named.setdefault("layer_types", (cycle * layers)[:layers])
     if isinstance(rates, Mapping) and isinstance(named.get("layer_types"), list):
         named.setdefault("compress_ratios", [rates.get(str(word), 0) for word in named["layer_types"]])
-    width, step, times = (named.get(key) for key in ("intermediate_size", *_ADJUSTED))
-    if (
-        named.get("block_auto_adjust_ff_dim")
-        and _is_width(width)
-        and _is_width(step)
-        and isinstance(times, int | float)
-    ):
+    known: Mapping[str, Any] = {**family.defaults, **named}
+    adjusts, step, times = (known.get(key) for key in _ADJUSTED)
+    width = known.get("intermediate_size") if adjusts and _is_width(step) else None
+    if _is_width(width) and _is_width(step) and isinstance(times, int | float):
         named["intermediate_size"] = -(-int(times * (2 * width // 3)) // step) * step
 
 
