@@ -566,7 +566,9 @@ def test_a_null_window_of_the_language_model_is_none() -> None:
 def test_a_model_may_stand_in_two_wrappers() -> None:
     language = {**HYBRID, "model_type": "qwen2", "tie_word_embeddings": False}
     wrapped = {"model_type": "qwen2_5_omni", "thinker_config": {"model_type": "thinker", "text_config": language}}
-    assert read_model(wrapped).model.parameters == read_model(language).model.parameters
+    other = {"model_type": "newvl", "my_language_model": language, "vision_config": {"hidden_size": 7}}
+    for config in (wrapped, other):
+        assert read_model(config).model.parameters == read_model(language).model.parameters
 
 
 def test_experts_of_a_latent_width_read_and_write_it() -> None:

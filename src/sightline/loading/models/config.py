@@ -81,6 +81,9 @@ FIELD_KEYS: Mapping[str, str] = {
 _WRAPPED = ("text_config", "llm_config", "language_config", "thinker_config", "llm_backbone_config")
 """Where a model of several modalities keeps the config of its language model."""
 
+_OF_TEXT = ("text", "language", "llm")
+"""What another key of it names it by."""
+
 _OF_WRAPPER = (
     *("tie_word_embeddings", "quantization_config", "torch_dtype", "dtype", "name", "weights", "kv_cache"),
     "checkpoint_parameters",
@@ -150,7 +153,8 @@ def _language_model(
     config: Mapping[str, Any], written: Mapping[str, Any]
 ) -> tuple[Mapping[str, Any], Mapping[str, Any], bool]:
     """The config of the language model, the part of it that was written by hand, and whether it stood in a wrapper."""
-    where = next((k for k in _WRAPPED if isinstance(config.get(k), Mapping)), None)
+    alike = [k for k in config if "hidden_size" not in config and any(word in str(k) for word in _OF_TEXT)]
+    where = next((k for k in (*_WRAPPED, *alike) if isinstance(config.get(k), Mapping)), None)
     if where is None:
         return config, written, False
     inner = {k: v for k, v in config[where].items() if v is not None or k in NULL_MEANS_NONE}
