@@ -155,6 +155,11 @@ def name_or_mapping(value: Any) -> str | dict[str, Any]:
     raise InputError(f"is {show(value)}; allowed: a name of the catalog or a mapping")
 
 
+def texts(value: Any) -> tuple[str, ...]:
+    """A list of texts, or one."""
+    return tuple(text(item) for item in (value if isinstance(value, list | tuple) else [value]))
+
+
 def list_of(*values: str | int) -> Kind:
     """A list whose items are all one of ``values``; whole numbers of 0 or more when none are given."""
     allowed = f"a list of {', '.join(map(str, values))}" if values else "a list of whole numbers of 0 or more"

@@ -55,6 +55,7 @@ def generation_from_mapping(
         workload=Generate(**workload),
         plan=plan,
         measured=parts.measured,
+        unread=parts.unread,
     )
     lengths = lengths_read(parts.workload, workload, "workload")
     said = (*remarks, *lengths, *parts.model.remarks, *_remarks(scenario), *plan_remarks(scenario), *parts.remarks)

@@ -13,7 +13,7 @@ from sightline.loading.plans import ReadPlan
 from sightline.loading.sources import files_allowed, stated_path
 from sightline.scenario import Cluster
 from sightline.scenario.rules import known_facts
-from sightline.validators import Keys, Kind, anything, flag, name_or_mapping, share, text
+from sightline.validators import Keys, Kind, anything, flag, name_or_mapping, share, text, texts
 
 
 def _amount(dimension: quantities.Dimension) -> Kind:
@@ -88,6 +88,7 @@ SCENARIO: Keys = {
     "name": text,
     **each(name_or_mapping, "model cluster"),
     **each(anything, "workload plan measured"),
+    "unread": texts,
 }
 """The top of a scenario."""
 MODEL = {"model": "a catalog name, a path or a mapping"}
@@ -104,7 +105,8 @@ class Parts(NamedTuple):
     workload: Any
     plan: Any
     remarks: tuple[str, ...] = ()
-    """What is answered of the cluster although it may not be meant."""
+    """What is answered of the cluster although it may not be meant, and what of a launch was not understood."""
+    unread: tuple[str, ...] = ()
 
 
 def read_parts(
@@ -118,6 +120,8 @@ def read_parts(
     model = None if named is None else complaints.note(resolve_model, named, Path(base or ""))
     cluster = None if stated is None else complaints.note(read_cluster, stated)
     measured = _of_file(top.values.get("measured"), Path(base or ""), complaints)
+    unread = tuple(top.values.get("unread", ()))
+    said = (f"not read from the launch: {', '.join(unread)}; the prediction is less certain",) if unread else ()
     return Parts(
         name=top.values.get("name", ""),
         model=model,
@@ -125,7 +129,8 @@ def read_parts(
         measured=check(MEASURED, _nested(measured, complaints), "measured", complaints).values,
         workload=top.values.get("workload"),
         plan=top.values.get("plan"),
-        remarks=() if cluster is None or stated is None else tuple(_remarks(stated, cluster)),
+        remarks=(*said, *(() if cluster is None or stated is None else _remarks(stated, cluster))),
+        unread=unread,
     )
 
 

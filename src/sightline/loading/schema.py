@@ -54,6 +54,10 @@ def schema() -> Schema:
         "workload": _object(workload),
         "plan": _object(plan),
         "measured": _object(_properties(MEASURED)) | {"patternProperties": {r"^\w+\.\w": {}}},
+        "unread": {
+            "description": "What was not understood of the launch that it comes from.",
+            "type": ["array", "string"],
+        },
         "sweep": {"description": "Lists of values by dotted key.", "type": "object"},
     }
     one = {"$ref": "#/definitions/scenario"}

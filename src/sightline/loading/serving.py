@@ -138,6 +138,7 @@ def serving_from_mapping(
         workload=workload,
         plan=plan,
         measured=parts.measured,
+        unread=parts.unread,
     )
     said = (*remarks, *read, *parts.model.remarks, *_remarks(scenario), *plan_remarks(scenario), *parts.remarks)
     return replace(scenario, warnings=said)

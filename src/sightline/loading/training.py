@@ -62,6 +62,7 @@ def scenario_from_mapping(
         workload=task,
         plan=Plan(framework=plan.framework, **{**plan.values, **settled}),
         measured=parts.measured,
+        unread=parts.unread,
         warnings=(*plan.remarks, *_warnings(parts.model, workload, parts.workload), *_short(task), *parts.remarks),
     )
 

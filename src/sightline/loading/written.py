@@ -42,7 +42,8 @@ def to_mapping(scenario: Scenario | OperatorScenario | GenerationScenario | Serv
         **workload_and_plan(scenario),
     }
     mapping["measured"] = _plain(dict(scenario.measured))
-    return {key: value for key, value in mapping.items() if value not in ("", {})}
+    mapping["unread"] = list(scenario.unread)
+    return {key: value for key, value in mapping.items() if value not in ("", {}, [])}
 
 
 def workload_and_plan(scenario: OperatorScenario | Scenario | GenerationScenario | ServingScenario) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from sightline.profile import IDLE_PHASES, LEVELS, Profile, Row
 from sightline.program import Collective, Operator
 from sightline.quantities import Number, added_up, larger
 from sightline.scenario import Cluster, Scenario
+from sightline.scenario.cluster import Question
 
 if TYPE_CHECKING:
     from sightline.scenario import GenerationScenario
@@ -43,6 +44,11 @@ def not_calibrated(rows: int, sources: int, kind: str, of: str, known: str = "")
 def within(evidence: Evidence, *, measured: bool) -> Evidence:
     """The evidence of constants, less where they are used outside what was measured."""
     return evidence if measured or evidence == "datasheet" else "extrapolated"
+
+
+def understood(evidence: str, scenario: Question) -> str:
+    """Return the evidence of constants: estimated at best where something of the scenario was not understood."""
+    return min(evidence, "estimated", key=EVIDENCE.index) if scenario.is_assumed else evidence
 
 
 EVIDENCE = ("datasheet", "estimated", "extrapolated", "calibrated", "given")

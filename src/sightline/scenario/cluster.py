@@ -221,6 +221,13 @@ class Question:
     """Measured values under the result keys, with ``source``."""
     warnings: tuple[str, ...] = ()
     """Remarks of loading that do not stop the prediction (a sequence beyond the trained context)."""
+    unread: tuple[str, ...] = ()
+    """Options or keys of the launch that it was read from that may change time or memory and were not understood."""
 
     def __post_init__(self) -> None:
         fix_mappings(self)
+
+    @property
+    def is_assumed(self) -> bool:
+        """Whether something of the model's configuration or of the launch was not understood."""
+        return bool(self.unread or getattr(getattr(self, "model", None), "assumed", ()))

@@ -1,6 +1,6 @@
 """What is trained or served: a transformer's architecture, as its ``config.json`` gives it."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from sightline.content import description
 from sightline.quantities import COUNT
@@ -21,7 +21,7 @@ from sightline.scenario.blocks import (
     mlp_parameters,
 )
 from sightline.scenario.precision import CACHE_BYTES, CHECKPOINT_FORMATS, WEIGHT_FORMATS
-from sightline.validators import Key, anything, choice, flag, fraction, quantity, text, whole
+from sightline.validators import Key, anything, choice, flag, fraction, quantity, text, texts, whole
 
 Norm = Literal["layernorm", "rmsnorm"]
 Activation = Literal["gelu", "relu", "relu2", "swiglu", "geglu", "reglu2"]
@@ -31,11 +31,6 @@ Positions = Literal["learned", "rotary", "alibi"]
 WeightPart = Literal["attention", "dense", "experts", "shared", "head"]
 """Weights that checkpoints quantize separately: mixers, dense MLPs, routed experts, shared experts, the head."""
 _WIDTH, _HEADS = whole(1, 10**8), whole(1, 10**6)
-
-
-def _sentences(value: Any) -> tuple[str, ...]:
-    """A list of texts, or one."""
-    return tuple(text(item) for item in (value if isinstance(value, list | tuple) else [value]))
 
 
 @description
@@ -131,7 +126,7 @@ class Model:
     """Parts that the checkpoint keeps in another format."""
     kv_cache: Annotated[str | None, choice("bf16", "fp8", "int8")] = None
     """Format of the key/value cache that the checkpoint asks for; None leaves it to the engine."""
-    assumed: Annotated[tuple[str, ...], _sentences] = ()
+    assumed: Annotated[tuple[str, ...], texts] = ()
     """What was derived because the config does not say it in a known form, a sentence each; empty for known families.
     Predictions of such a model are less certain."""
 

@@ -150,7 +150,7 @@ def alike(
     work = Generate(
         batch=batch * plan.data_parallel * plan.replicas, prompt_tokens=prompt_tokens, output_tokens=output_tokens
     )
-    shared = {name: getattr(scenario, name) for name in ("name", "model", "cluster", "warnings")}
+    shared = {name: getattr(scenario, name) for name in ("name", "model", "cluster", "warnings", "unread")}
     return GenerationScenario(**shared, workload=work, plan=plan)
 
 

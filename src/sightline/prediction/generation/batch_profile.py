@@ -22,6 +22,7 @@ from sightline.prediction.common_figures import (
     lower_bounds,
     operator_row,
     summed,
+    understood,
     within,
 )
 from sightline.prediction.generation.engine_constants import (
@@ -242,7 +243,7 @@ def engine_constants(scenario: GenerationScenario) -> tuple[InferenceConstants, 
     engine, device = scenario.plan.engine, scenario.cluster.device
     constants, evidence = load_inference(engine.name, engine.version)
     lacking = missing_measurements(engine.name, engine.version, device.name)
-    return constants, "extrapolated" if lacking else evidence
+    return constants, understood("extrapolated" if lacking else evidence, scenario)
 
 
 def server_constants(scenario: GenerationScenario) -> tuple[InferenceConstants, str]:

@@ -74,7 +74,7 @@ def extrapolated_terms(scenario: GenerationScenario, constants: InferenceConstan
     kernels_sd = 0.0 if known else unmeasured_kernels(device)
     kernels: dict[str, Number] = {"kernels": kernels_sd} if kernels_sd else {}
     if not constants.fitted_devices:
-        return kernels
+        return kernels | ({"kind": load_extrapolation().kind} if scenario.is_assumed else {})
     return kernels | _beyond_fitted(scenario, constants)
 
 
@@ -83,7 +83,7 @@ def _beyond_fitted(scenario: GenerationScenario, constants: InferenceConstants) 
     terms, work = load_extrapolation(), scenario.workload
     new = {
         "device": scenario.cluster.device.name not in constants.fitted_devices,
-        "kind": kind_of(scenario.model) not in constants.fitted_kinds,
+        "kind": scenario.is_assumed or kind_of(scenario.model) not in constants.fitted_kinds,
         "format": format_of(scenario.plan) not in constants.fitted_formats,
         "release": bool(borrowed_releases(scenario.plan.engine.name, scenario.plan.engine.version)),
     }

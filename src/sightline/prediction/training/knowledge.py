@@ -17,7 +17,7 @@ from sightline.cost.prices import OperatorCost, Prices
 from sightline.frameworks.behavior import read_framework
 from sightline.frameworks.framework import Ideal
 from sightline.prediction.beliefs import Beliefs
-from sightline.prediction.common_figures import not_calibrated
+from sightline.prediction.common_figures import not_calibrated, understood
 from sightline.prediction.pass_times import in_setting
 from sightline.prediction.training.constants import (
     TrainingConstants,
@@ -73,7 +73,8 @@ class Knowledge:
         if is_bound(scenario):
             return "datasheet"
         stated = stated_set(scenario)
-        return stated[1] if stated is not None else "extrapolated" if lacking_measurements(scenario) else "calibrated"
+        lacking = "extrapolated" if stated is None and lacking_measurements(scenario) else "calibrated"
+        return understood(lacking if stated is None else stated[1], scenario)
 
 
 @lru_cache(maxsize=8)
@@ -109,7 +110,7 @@ def beyond(scenario: Scenario) -> dict[str, float]:
     known: Any = shipped_coverage().get(scenario.plan.framework.lineage)
     if known is None:
         # The framework's own effects are unknown, which says it already.
-        return {"shapes": float(spreads["shapes"]) * bool(scenario.model.assumed)}
+        return {"shapes": float(spreads["shapes"]) * scenario.is_assumed}
     experts, tokens = scenario.model.experts is not None, scenario.workload.sequence_length
     mixers = {kind.mixer for kind in scenario.model.kinds}
     distances = {
@@ -118,7 +119,7 @@ def beyond(scenario: Scenario) -> dict[str, float]:
         "format": scenario.plan.dtype not in known["formats"],
         "layers": (experts and not known["experts"]) or not mixers <= set(known["mixers"]),
         "offload": bool(scenario.plan.offload) and not known["offload"],
-        "shapes": bool(scenario.model.assumed),
+        "shapes": scenario.is_assumed,
     }
     return {name: float(spreads[name]) * float(far) for name, far in distances.items()}
 
