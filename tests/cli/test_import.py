@@ -4,14 +4,14 @@ import pytest
 
 from sightline.cli import output
 
-VLLM = "vllm serve Qwen/Qwen3-32B -tp 4 --swap-space 4"
+VLLM = "vllm serve Qwen/Qwen3-32B -tp 4 --cpu-offload-gb 4"
 CLUSTER = ("--cluster", "4x h100-sxm-80gb")
 
 
 def test_a_command_becomes_a_scenario_that_predicts(run):
     imported = run("import", VLLM, *CLUSTER)
     assert imported.returncode == 0
-    assert "--swap-space" in imported.stderr
+    assert "--cpu-offload-gb" in imported.stderr
     predicted = run("predict", "-", "--json", stdin=imported.stdout)
     assert predicted.returncode == 0, predicted.stderr
     assert json.loads(predicted.stdout)["scenario"]["plan"]["tensor_parallel"] == 4

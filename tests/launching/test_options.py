@@ -32,7 +32,11 @@ def remarks(source: str) -> str:
             "optimm",
             "optim",
         ),
-        ('{"train_batch_size": 8, "zero_optimisation": {"stage": 3}}', "zero_optimisation", "zero_optimization"),
+        (
+            '{"train_batch_size": 8, "zero_optimisation": {"stage": 3}}',
+            "zero_optimisation.stage",
+            "zero_optimization.stage",
+        ),
         (
             '{"train_batch_size": 8, "zero_optimization": {"stage": 3, "overlap_com": true}}',
             "zero_optimization.overlap_com",
@@ -53,9 +57,8 @@ def test_a_misspelled_name_is_said_with_what_may_be_meant(source, written, meant
 @pytest.mark.parametrize(
     "source",
     [
-        "vllm serve Qwen/Qwen3-32B --enable-lora --max-loras 4 --swap-space 4",
-        "vllm serve Qwen/Qwen3-32B --enable-auto-tool-choice --tool-call-parser hermes",
-        TORCHRUN + MEGATRON + "--make-vocab-size-divisible-by 128 --moe-router-topk-scaling-factor 2.5",
+        "vllm serve Qwen/Qwen3-32B --enable-lora --max-loras 4 --cpu-offload-gb 4",
+        TORCHRUN + MEGATRON + "--make-vocab-size-divisible-by 128 --moe-router-padding-for-fp8",
     ],
 )
 def test_another_option_is_no_misspelling(source):

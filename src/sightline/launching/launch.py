@@ -48,6 +48,8 @@ class Reading:
     """What the source cannot say but a scenario needs, by dotted key: values that are in ``scenario`` all the same."""
     without_counterpart: Sequence[str] = ()
     """Sentences: arguments that no key of a scenario stands for."""
+    unread: Sequence[str] = ()
+    """Options and keys that may change time or memory and were not understood, as they are written."""
     samples_per_device: int | None = None
     """Samples of a step that each device processes, where the whole batch follows from the number of devices."""
 

@@ -60,6 +60,8 @@ class Options:
         self._values: dict[str, list[list[str]]] = {}
         self._aliases, self._units = aliases, units
         self._read: set[str] = set()
+        self._objects: dict[str, Any] = {}
+        """Options that were read as JSON objects."""
         name = ""
         for word in words:
             if _is_option(word):
@@ -202,11 +204,17 @@ class Options:
             text = self.text(key)
             number = self._whole(text)
             found = {**found, key.removeprefix(f"{name}.").replace("-", "_"): text if number is None else number}
+        self._objects |= {f"{name}.{key}": value for key, value in found.items()}
         return dict(found)
 
-    def unread(self) -> list[str]:
-        """Return the names that nobody asked for."""
-        return [name for name in self._values if name not in self._read]
+    def unread(self, but: Collection[str] = ()) -> dict[str, Any]:
+        """Return the options that nobody asked for with their first words, and the keys inside of objects.
+
+        Names are as they are written, without those in ``but``.
+        """
+        read = {*self._read, *but}
+        words = {name: (*stated[0], True)[0] for name, stated in self._values.items() if name not in read}
+        return {dashed(name): value for name, value in {**words, **self._objects}.items()}
 
     def read_names(self) -> list[str]:
         """Return the names that somebody asked for, whether they are there or not."""
@@ -245,24 +253,39 @@ def _is_option(word: str) -> bool:
     return word.startswith("-") and word.strip("-") != "" and not word[1].isdigit()
 
 
-def not_read(names: Sequence[str], known: Collection[str], of: str = "") -> list[str]:
+def dashed(name: str) -> str:
+    """Return an option as it is written."""
+    return f"--{name}" if len(name) > 1 else f"-{name}"
+
+
+def plain(words: Any) -> Any:
+    """Return an option's value as JSON would have it: a flag is true."""
+    if not words:
+        return True
+    word = words[0]
+    return int(word) if word.removeprefix("-").isdecimal() else {"true": True, "false": False}.get(word.lower(), word)
+
+
+def not_read(names: Sequence[str], known: Collection[str], of: str = "", effects: Mapping[str, str] = {}) -> list[str]:
     """Return the sentence on options or keys that no key of a scenario stands for; none where there are no such.
 
     Args:
         names: As they are written.
         known: Names that are read, one of which may be meant.
         of: Whose options they are, such as "Megatron-LM's".
+        effects: What names change, where that is known.
     """
     if not names:
         return []
-    listed = ", ".join(f"{name}{_meant(name, known)}" for name in dict.fromkeys(names))
+    hints = {name: effects.get(name) or _meant(name, known) for name in names}
+    listed = ", ".join(f"{name} ({hint})" if hint else name for name, hint in hints.items())
     return [f"no key of a scenario stands for {of + ' ' if of else ''}{listed}"]
 
 
 def _meant(name: str, known: Collection[str]) -> str:
     """What a name may be a misspelling of."""
     found = get_close_matches(name, known, n=1, cutoff=_ALIKE)
-    return f" (did you mean {found[0]}?)" if found and found[0] != name else ""
+    return f"did you mean {found[0]}?" if found and found[0] != name else ""
 
 
 def without_none(mapping: Mapping[str, Any]) -> dict[str, Any]:

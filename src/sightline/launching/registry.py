@@ -1,6 +1,7 @@
 """Which module writes the launch of which framework, and which one reads a configuration back."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -103,7 +104,9 @@ def read(source: str | Path) -> Reading:
     if reader is None:
         raise InputError(_unreadable(found))
     reading: Reading = reader.read(found)
-    return reading
+    return (
+        replace(reading, scenario={**reading.scenario, "unread": list(reading.unread)}) if reading.unread else reading
+    )
 
 
 def _unreadable(found: "Source") -> str:

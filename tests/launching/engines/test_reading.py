@@ -12,7 +12,7 @@ from sightline.launching import Reading, completed, read, scenario_text
 
 VLLM = (
     "vllm serve meta-llama/Llama-3.1-70B-Instruct -tp 4 --max-num-seqs=64 --gpu-memory-utilization .85 "
-    "--kv-cache-dtype fp8 --max_num_batched_tokens 16K --enforce-eager --host 0.0.0.0 --api-key secret --swap-space 4"
+    "--kv-cache-dtype fp8 --max_num_batched_tokens 16K --enforce-eager --host 0.0.0.0 --api-key secret --cpu-offload-gb 4"
 )
 
 
@@ -35,7 +35,7 @@ def test_a_vllm_command_is_a_plan():
 
 def test_what_no_key_stands_for_is_said_without_its_value():
     said = " ".join(read(VLLM).without_counterpart)
-    assert "no key of a scenario stands for --swap-space" in said
+    assert "no key of a scenario stands for --cpu-offload-gb" in said
     assert "secret" not in said
     assert "--host" not in said
 
@@ -200,7 +200,7 @@ def test_a_file_that_the_script_writes_itself_is_read_and_wins():
     plan = reading.scenario["plan"]
     assert (plan["data_parallel"], plan["expert_parallel"], plan["memory_fraction"]) == (8, 8, 0.8)
     assert plan["quantization"] == ["fp8-block", "kv-fp8"]
-    assert reading.without_counterpart == ["no key of a scenario stands for --stream-interval"]
+    assert reading.without_counterpart == ["no key of a scenario stands for --stream-interval (scheduling)"]
 
 
 def test_an_unknown_model_stays_as_it_is_written():

@@ -24,7 +24,8 @@ from sightline.launching.engines.rules import CACHES, refusals, without_option
 from sightline.launching.engines.servers import LOCAL, Arguments, Command, Server, launch
 from sightline.launching.hugging_face import model_of
 from sightline.launching.launch import Launch, Reading
-from sightline.launching.options import Options, not_read
+from sightline.launching.options import Options, dashed
+from sightline.launching.readers import reader, with_unread
 from sightline.launching.shell import commands_of
 from sightline.launching.source import Source
 from sightline.launching.table import Option, nested, plan_read, written
@@ -36,14 +37,8 @@ BATCH, PROMPT, OUTPUT = 16, 1024, 128
 """Sequences in flight on each rank, and tokens of each: assumed, for a server's command says neither."""
 ACCEPTANCE = 0.7
 """Share of drafted tokens that are accepted: assumed, for the same reason."""
-HARMLESS = frozenset(
-    {
-        *("host", "port", "api-key", "served-model-name", "trust-remote-code", "download-dir", "seed", "revision"),
-        *("tokenizer", "tokenizer-mode", "tokenizer-path", "disable-log-stats", "disable-log-requests"),
-        *("enable-log-requests", "log-level", "uvicorn-log-level", "chat-template", "nnodes", "node-rank"),
-    }
-)
-"""Options that change no time and no memory."""
+CHANGED_MODEL = ("hf-overrides", "json-model-override-args")
+"""Options with keys of a model's configuration."""
 Row: TypeAlias = Option[Request, Options]
 """An option of an engine's server."""
 
@@ -205,8 +200,6 @@ class Dialect:
     """Options that name a YAML file with further ones."""
     files_win: bool = False
     """Whether what such a file says replaces options of the command."""
-    quiet: Collection[str] = ()
-    """Options of its own that change neither time nor memory, or that say where servers are."""
 
     def claims(self, found: Source) -> bool:
         """Whether what was given starts a server of the engine."""
@@ -223,7 +216,10 @@ class Dialect:
     def plan(self, options: Options) -> Mapping[str, Any]:
         """Return the keys of ``plan`` that a server's options say."""
         for name in (named(option.name) for option in self.options if not option.field):
-            options.has(self.aliases.get(name, name))
+            if name not in reader(self.engine).refused:
+                options.has(self.aliases.get(name, name))
+        for name in CHANGED_MODEL:
+            options.mapping(name)
         return plan_read(self.options, options)
 
     def write(self, scenario: GenerationScenario, files: Mapping[str, str] | None = None) -> Launch:
@@ -268,11 +264,11 @@ _WRITTEN = re.compile(
 
 
 def servers_of(found: Source, dialect: Dialect) -> tuple[list[Options], list[str]]:
-    """Return the options of every server that a text starts, and a sentence for each file that could not be read."""
+    """Return the options of every server that a text starts, and the files that could not be read."""
     servers = [_options(before, behind, dialect) for before, behind in commands(found, dialect)]
     files = {Path(match["to"].strip("\"'")).name: match["text"] for match in _WRITTEN.finditer(_text(found))}
-    unread = [sentence for one in servers for sentence in _add_files(one, found, files, dialect)]
-    return _distinct([one for one in servers if not dialect.later_node(one)] or servers[:1]), unread
+    lost = [name for one in servers for name in _add_files(one, found, files, dialect)]
+    return _distinct([one for one in servers if not dialect.later_node(one)] or servers[:1]), lost
 
 
 def commands(found: Source, dialect: Dialect) -> list[Parts]:
@@ -312,7 +308,7 @@ def _options(before: Sequence[str], behind: Sequence[str], dialect: Dialect) -> 
 
 
 def _add_files(options: Options, found: Source, files: Mapping[str, str], dialect: Dialect) -> Iterator[str]:
-    """Add the settings of the files that a command names; yield a sentence for each that cannot be read."""
+    """Add the settings of the files that a command names; yield the names of those that cannot be read."""
     for option in dialect.files:
         name = options.text(option)
         if not name:
@@ -321,7 +317,7 @@ def _add_files(options: Options, found: Source, files: Mapping[str, str], dialec
         text = files.get(Path(name).name) or (read_text(path) if path.is_file() else "")
         settings = _settings(text, name) if text else None
         if settings is None:
-            yield f"there is no file {name} next to the command, so what it says is left out"
+            yield name
         else:
             options.add(settings, replace=dialect.files_win)
 
@@ -348,7 +344,7 @@ def read_servers(found: Source, dialect: Dialect) -> Reading:
     Raises:
         InputError: Options contradict each other, or have values that the engine does not take.
     """
-    servers, unread = servers_of(found, dialect)
+    servers, lost = servers_of(found, dialect)
     written = _one_model(servers, dialect)
     repository, form = checkpoint_of(dialect.called(written))
     known = model_of(repository)
@@ -365,13 +361,21 @@ def read_servers(found: Source, dialect: Dialect) -> Reading:
     counted = f", such as {devices}x h100-sxm-80gb; the command takes {devices}"
     missing |= {key: sentence for one in servers for key, sentence in one.missing.items()}
     missing["cluster"] = f"the devices{'' if any(one.unknown for one in servers) else counted}"
-    return Reading(
+    unread = {name: value for one in servers for name, value in one.unread(dialect.models).items()}
+    names = {dashed(name) for one in servers for name in (*one.read_names(), *dialect.flags)}
+    reading = Reading(
         framework=dialect.engine,
         scenario={key: value for key, value in scenario.items() if value},
         missing=missing,
         assumed=_assumed(workload, plan),
-        without_counterpart=[*_notes(servers, plans, dialect), *dict.fromkeys(unread)],
+        unread=[*dict.fromkeys(lost)],
+        without_counterpart=[
+            *_notes(servers, plans, dialect),
+            *_unset(servers, dialect.engine),
+            *(f"there is no file {name} next to the command, so what it says is left out" for name in {*lost}),
+        ],
     )
+    return with_unread(reading, dialect.engine, unread, names)
 
 
 def _one_model(servers: Sequence[Options], dialect: Dialect) -> str:
@@ -441,14 +445,10 @@ def _notes(
     tiered = [dialect.tiers(one) for one in servers]
     if any(tiered):
         yield "plan.kv_tiers is left out: no command says the bandwidth of memories behind the device's"
-    quiet = {*HARMLESS, *dialect.quiet, *dialect.models}
-    unread = [_dashed(name) for one in servers for name in one.unread() if name.removeprefix("no-") not in quiet]
-    known = {_dashed(name) for one in servers for name in (*one.read_names(), *dialect.flags)}
-    yield from not_read(unread, known)
-    harmless = {*HARMLESS, *dialect.quiet}
-    said = dict.fromkeys(s for one in servers for name, s in one.unknown.items() if name not in harmless)
-    yield from (s for s in said if not any(s in one.missing.values() for one in servers))
 
 
-def _dashed(name: str) -> str:
-    return f"--{name}" if len(name) > 1 else f"-{name}"
+def _unset(servers: Sequence[Options], engine: str) -> list[str]:
+    """What only running the script would tell, of options that matter and are no keys of their own."""
+    lists = reader(engine)
+    said = dict.fromkeys(said for one in servers for name, said in one.unknown.items() if lists.matters({name: ""}))
+    return [sentence for sentence in said if not any(sentence in one.missing.values() for one in servers)]

@@ -100,6 +100,5 @@ DIALECT = Dialect(
         *("disable-log-stats", "enable-custom-allreduce", "enable-custom-allgather"),
     },
     longest="max-req-total-len",
-    quiet={"nccl-port", "nccl-host", "zmq-mode", "httpserver-workers", "max-total-token-num", "router-token-ratio"},
 )
 claims, read, write = DIALECT.claims, DIALECT.read, DIALECT.write

@@ -157,6 +157,5 @@ DIALECT = Dialect(
     },
     flags={"cont-batching", "mlock", "cache-prompt"},
     variables={"GGML_CUDA_DISABLE_GRAPHS": "disable-graphs"},
-    quiet={"threads", "t", "jinja", "alias", "a"},
 )
 claims, read, write = DIALECT.claims, DIALECT.read, DIALECT.write

@@ -239,11 +239,5 @@ DIALECT = Dialect(
     later_node=lambda options: (options.number("node-rank", least=0) or 0) > 0,
     longest="context-length",
     files=("config",),
-    quiet={
-        *("dist-init-addr", "nccl-port", "enable-metrics", "cuda-graph-backend-prefill"),
-        *("disaggregation-bootstrap-port", "disaggregation-transfer-backend", "disaggregation-ib-device"),
-        *("hicache-ratio", "hicache-write-policy", "hicache-io-backend", "hicache-mem-layout"),
-        "hicache-storage-prefetch-policy",
-    },
 )
 claims, read, write = DIALECT.claims, DIALECT.read, DIALECT.write

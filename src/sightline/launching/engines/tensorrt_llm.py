@@ -209,9 +209,5 @@ DIALECT = Dialect(
     longest="max-seq-len",
     files=("config",),
     files_win=True,
-    quiet={
-        *("gpus-per-node", "cuda-graph-config.max-batch-size", "cuda-graph-config.enable-padding"),
-        *("cache-transceiver-config.max-tokens-in-buffer", "speculative-config.max-matching-ngram-size"),
-    },
 )
 claims, read = DIALECT.claims, DIALECT.read

@@ -96,6 +96,5 @@ DIALECT = Dialect(
             for name in ("model-id", "num-shard", "quantize", "dtype", "kv-cache-dtype", "max-total-tokens")
         },
     },
-    quiet={"master-port", "shard-uds-path", "max-input-length", "sharded", "hostname"},
 )
 claims, read, write = DIALECT.claims, DIALECT.read, DIALECT.write

@@ -56,6 +56,5 @@ DIALECT = Dialect(
     models=("force-model",),
     positional=True,
     flags={"continuous-batching", "compile", "trust-remote-code", "enable-cors", "non-blocking", "cb-use-cuda-graph"},
-    quiet={"model-timeout", "enable-cors", "default-seed", "attn-implementation"},
 )
 claims, read, write = DIALECT.claims, DIALECT.read, DIALECT.write

@@ -234,9 +234,5 @@ DIALECT = Dialect(
     later_node=lambda options: bool(options.flag("headless")) or (options.number("node-rank", least=0) or 0) > 0,
     longest="max-model-len",
     files=("config",),
-    quiet={
-        *("data-parallel-size-local", "data-parallel-start-rank", "data-parallel-address", "data-parallel-rpc-port"),
-        *("master-addr", "master-port", "api-server-count", "kv-transfer-config", "kv-offloading-backend"),
-    },
 )
 claims, read, write = DIALECT.claims, DIALECT.read, DIALECT.write

@@ -11,14 +11,23 @@ import yaml
 
 from sightline.errors import refuse
 from sightline.launching.launch import Launch, Reading
-from sightline.launching.options import AUTO, Options, not_read, refuse_values, without_none
+from sightline.launching.options import AUTO, Options, plain, refuse_values, without_none
+from sightline.launching.readers import leaves, with_unread
 from sightline.launching.shell import command_line
 from sightline.launching.source import Source, named_settings
 from sightline.launching.training import deepspeed, script
 from sightline.launching.training.deepspeed import section
 from sightline.launching.training.rules import refusals
-from sightline.launching.training.script import Script, script_of
-from sightline.launching.training.shared import missing_of, on_every_node, unwritten, whole, with_micro_batch
+from sightline.launching.training.script import Script
+from sightline.launching.training.shared import (
+    launcher_and_program,
+    missing_of,
+    on_every_node,
+    unwritten,
+    whole,
+    with_micro_batch,
+)
+from sightline.launching.training.transformers import of_script, with_script
 from sightline.scenario import Plan, Scenario
 
 CONFIGURATION: Final = "accelerate.yaml"
@@ -133,28 +142,82 @@ _CHOICES: Final = {
 _SECTIONS: Final = (
     *("fsdp_config", "deepspeed_config", "megatron_lm_config", "parallelism_config", "dynamo_config", "fp8_config"),
 )
-_MACHINES: Final = (
-    *("compute_environment", "distributed_type", "num_processes", "num_machines", "machine_rank", "mixed_precision"),
-    *("main_process_ip", "main_process_port", "rdzv_backend", "same_network", "use_cpu", "main_training_function"),
-    *("debug", "downcast_bf16", "fsdp_config", "deepspeed_config", "megatron_lm_config", "parallelism_config"),
-    *("dynamo_config", "fp8_config", "tpu_env", "tpu_use_cluster", "tpu_use_sudo", "gpu_ids", "enable_cpu_affinity"),
-    *("mpirun_config", "command_file", "commands", "tpu_name", "tpu_zone", "tpu_vm"),
+_READ: Final = (
+    *(*_NUMBERS, *_CHOICES, *_SECTIONS, "distributed_type", "fp8_config.backend", "dynamo_config.dynamo_backend"),
+    *(
+        f"fsdp_config.fsdp_{key}"
+        for key in ("reshard_after_forward", "sharding_strategy", "offload_params", "activation_checkpointing")
+    ),
+    *(
+        f"deepspeed_config.{key}"
+        for key in ("deepspeed_config_file", "offload_optimizer_device", "offload_param_device")
+    ),
+    *("megatron_lm_config.megatron_lm_use_distributed_optimizer", "megatron_lm_config.megatron_lm_tp_degree"),
+    *("megatron_lm_config.megatron_lm_pp_degree", "megatron_lm_config.megatron_lm_sequence_parallelism"),
+    "megatron_lm_config.megatron_lm_recompute_activations",
 )
+"""Keys that are read."""
+
+
+_KINDS: Final = ("config-file", "use-fsdp", "use-deepspeed", "use-megatron-lm")
+"""Options of ``accelerate launch`` that say how states are sharded."""
 
 
 def claims(found: Source) -> bool:
     """Whether it is a configuration of accelerate, or a command that names one."""
-    launches = found.words[:2] == ("accelerate", "launch") and Options(found.words).has("config-file")
-    return launches or "distributed_type" in found.mapping
+    launches = found.words[:2] == ("accelerate", "launch") and {*_KINDS} & {*Options(found.words).names()}
+    return bool(launches) or "distributed_type" in found.mapping
 
 
 def read(found: Source) -> Reading:
     """Return what a configuration says as a scenario."""
     stated, trained = found.mapping, Script()
     if found.kind == "command":
-        options = Options(found.words)
-        stated = named_settings(found, options.text("config-file"), "accelerate's configuration")
-        trained = script_of(found, options)
+        launcher, options = launcher_and_program(found.words)
+        named = launcher.text("config-file")
+        stated = named_settings(found, named, "accelerate's configuration") if named else {}
+        stated = _with_options(stated, launcher)
+        trained, own = of_script(found, options)
+        return with_script(_read(found, stated, trained), own, launcher)
+    return _read(found, stated, trained)
+
+
+def _with_options(stated: Mapping[str, Any], launcher: Options) -> dict[str, Any]:
+    """A configuration with what options of ``accelerate launch`` say instead, under the keys of its groups."""
+    settings = dict(stated)
+    for name in launcher.names():
+        key = name.replace("-", "_")
+        group = next((group for begin, group in _GROUPS.items() if key.startswith(begin)), "")
+        if key in _TYPES and launcher.has(name):
+            settings["distributed_type"] = _TYPES[key]
+        elif group:
+            value = plain(launcher.words(name))
+            settings[group] = {**section(settings, group), _IN_GROUP.get(key, key): value}
+        elif key in ("num_processes", "mixed_precision"):
+            settings[key] = plain(launcher.words(name))
+    return settings
+
+
+_TYPES: Final = {
+    "use_fsdp": "FSDP",
+    "use_deepspeed": "DEEPSPEED",
+    "use_megatron_lm": "MEGATRON_LM",
+    "multi_gpu": "MULTI_GPU",
+}
+_GROUPS: Final = {
+    **dict.fromkeys(("zero", "offload_", "deepspeed_", "gradient_"), "deepspeed_config"),
+    "fsdp_": "fsdp_config",
+    "megatron_lm_": "megatron_lm_config",
+    "parallelism_config_": "parallelism_config",
+    "dynamo_": "dynamo_config",
+    "fp8_": "fp8_config",
+}
+"""Groups of a configuration by how the options of their keys begin."""
+_IN_GROUP: Final = {"fp8_backend": "backend"}
+"""Keys that are not called as their options."""
+
+
+def _read(found: Source, stated: Mapping[str, Any], trained: Script) -> Reading:
     refuse_values(stated, numbers=_NUMBERS, choices=_CHOICES, sections=_SECTIONS, left_open=AUTO)
     count = stated.get("num_processes")
     match stated.get("distributed_type"):
@@ -170,13 +233,14 @@ def _by_deepspeed(found: Source, stated: Mapping[str, Any], trained: Script, dev
     keys = section(stated, "deepspeed_config")
     if "deepspeed_config_file" in keys:
         own = named_settings(found, str(keys["deepspeed_config_file"]), "DeepSpeed's configuration")
-        return deepspeed.reading_of(own, trained, devices)
+        return _with_unread(deepspeed.reading_of(own, trained, devices), stated)
     zero: dict[str, Any] = {"stage": keys.get("zero_stage", 2)}
     for part, key in (("offload_optimizer", "offload_optimizer_device"), ("offload_param", "offload_param_device")):
         zero |= {part: {"device": keys[key]}} if key in keys else {}
     accumulated = {key: keys[key] for key in ("gradient_accumulation_steps",) if key in keys}
     precision = {name: {"enabled": stated.get("mixed_precision") == name} for name in ("bf16", "fp16")}
-    return deepspeed.reading_of({"zero_optimization": zero, **precision, **accumulated}, trained, devices)
+    reading = deepspeed.reading_of({"zero_optimization": zero, **precision, **accumulated}, trained, devices)
+    return _with_unread(reading, stated)
 
 
 def _reading(
@@ -198,12 +262,17 @@ def _reading(
         "workload": {"task": "finetune", **trained.workload},
         "plan": without_none({"framework": framework, **trained.plan, **plan, **kept, **of_script}),
     }
-    return Reading(
+    reading = Reading(
         framework=framework,
         scenario=without_none(scenario),
         missing=missing_of(scenario, devices),
-        without_counterpart=not_read(_unread(stated), _KNOWN, "accelerate's"),
     )
+    return _with_unread(reading, stated)
+
+
+def _with_unread(reading: Reading, stated: Mapping[str, Any]) -> Reading:
+    given = {key: value for key, value in leaves(stated) if key not in _READ}
+    return with_unread(reading, "accelerate", given, [*_READ, *_SECTIONS], "accelerate's")
 
 
 _REDUCED: Final = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
@@ -250,23 +319,3 @@ def _megatron(keys: Mapping[str, Any]) -> dict[str, Any]:
         "zero_stage": int(sharded),
         "recompute": "selective" if _is_true(keys.get("megatron_lm_recompute_activations")) else "none",
     }
-
-
-_KNOWN: Final = (
-    *_MACHINES,
-    *(
-        f"fsdp_config.fsdp_{name}"
-        for name in (
-            *("version", "reshard_after_forward", "sharding_strategy", "offload_params", "activation_checkpointing"),
-            *("auto_wrap_policy", "state_dict_type", "cpu_ram_efficient_loading", "sync_module_states"),
-            *("use_orig_params", "transformer_layer_cls_to_wrap", "backward_prefetch", "forward_prefetch"),
-            "min_num_params",
-        )
-    ),
-)
-"""Keys that are read or change nothing."""
-
-
-def _unread(stated: Mapping[str, Any]) -> list[str]:
-    keys = [*stated, *(f"fsdp_config.{key}" for key in section(stated, "fsdp_config"))]
-    return [key for key in keys if key not in _KNOWN]

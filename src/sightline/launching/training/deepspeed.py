@@ -9,12 +9,13 @@ from typing import Any, Final
 
 from sightline.errors import refuse
 from sightline.launching.launch import Launch, Reading
-from sightline.launching.options import AUTO, Options, not_read, refuse_values, without_none
+from sightline.launching.options import AUTO, Options, refuse_values, without_none
+from sightline.launching.readers import leaves, with_unread
 from sightline.launching.shell import command_line
 from sightline.launching.source import Source, named_settings
 from sightline.launching.training import script
 from sightline.launching.training.rules import refusals
-from sightline.launching.training.script import Script, script_of
+from sightline.launching.training.script import Script
 from sightline.launching.training.shared import (
     devices_of,
     launcher_and_program,
@@ -25,6 +26,7 @@ from sightline.launching.training.shared import (
     whole,
     with_micro_batch,
 )
+from sightline.launching.training.transformers import of_script, with_script
 from sightline.program.techniques.tensor_parallel import SHARDS_WEIGHTS
 from sightline.quantities import show
 from sightline.scenario import Plan, Scenario
@@ -148,20 +150,13 @@ _CHOICES: Final[Mapping[str, tuple[Any, ...]]] = {
     "fp16.enabled": (True, False),
 }
 _SECTIONS: Final = ("zero_optimization", "bf16", "fp16", "optimizer", "activation_checkpointing")
-_READ: Final = frozenset(
-    (
-        *("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps", "zero_optimization"),
-        *("bf16", "fp16", "optimizer", "activation_checkpointing", "communication_data_type", "sequence_parallel_size"),
-    )
+_READ: Final = (
+    *(*_NUMBERS, *_CHOICES, *_SECTIONS, "sequence_parallel_size", "optimizer.type", "optimizer.params.torch_adam"),
+    *("activation_checkpointing.cpu_checkpointing", "zero_optimization.cpu_offload"),
+    *("zero_optimization.cpu_offload_param", "zero_optimization.offload_optimizer.ratio"),
+    "zero_optimization.offload_param.ratio",
 )
-_NEUTRAL: Final = frozenset(
-    (
-        *("gradient_clipping", "steps_per_print", "wall_clock_breakdown", "scheduler", "zero_allow_untested_optimizer"),
-        *("zero_force_ds_cpu_optimizer", "prescale_gradients", "dump_state", "tensorboard", "wandb", "csv_monitor"),
-        *("flops_profiler", "comms_logger", "checkpoint", "memory_breakdown"),
-    )
-)
-"""Keys that do not change how long a step takes."""
+"""Keys that are read."""
 
 
 def claims(found: Source) -> bool:
@@ -176,17 +171,18 @@ def read(found: Source) -> Reading:
     """Return what a configuration says as a scenario."""
     devices: int | None = None
     trained = Script()
-    stated, unknown = found.mapping, list[str]()
+    stated, unknown, own = found.mapping, list[str](), None
     if found.kind == "command":
         launcher, options = launcher_and_program(found.words)
         named = options.text("deepspeed-config") or options.text("deepspeed")
         stated = named_settings(found, named, "DeepSpeed's configuration")
-        trained = script_of(found, options)
+        trained, own = of_script(found, options)
         devices = devices_of(launcher)
         unknown = [*launcher.unknown.values(), *options.unknown.values()]
         refuse([*launcher.problems, *options.problems])
     reading = reading_of(stated, trained, devices)
-    return replace(reading, without_counterpart=[*reading.without_counterpart, *unknown])
+    reading = replace(reading, without_counterpart=[*reading.without_counterpart, *unknown])
+    return reading if own is None else with_script(reading, own, launcher)
 
 
 def reading_of(stated: Mapping[str, Any], trained: Script, devices: int | None) -> Reading:
@@ -202,25 +198,15 @@ def reading_of(stated: Mapping[str, Any], trained: Script, devices: int | None) 
     workload = {"task": "pretrain", **trained.workload, **without_none(batch)}
     plan = {"framework": "deepspeed", **trained.plan, **plan_of(stated)}
     scenario = without_none({"model": trained.model, "workload": workload, "plan": plan})
-    zero = section(stated, "zero_optimization")
-    known = [*_READ, *_NEUTRAL, *(f"zero_optimization.{key}" for key in _ZERO)]
-    unread = [key for key in (*stated, *(f"zero_optimization.{key}" for key in zero)) if key not in known]
-    return Reading(
+    given = {key: value for key, value in leaves(stated) if key not in _READ}
+    reading = Reading(
         framework="deepspeed",
         scenario=scenario,
         missing=missing_of(scenario, devices),
         samples_per_device=_of_each(stated),
-        without_counterpart=[*not_read(unread, known, "DeepSpeed's"), *_read_otherwise(zero)],
+        without_counterpart=[*_read_otherwise(section(stated, "zero_optimization"))],
     )
-
-
-_ZERO: Final = frozenset(
-    (
-        *("stage", "overlap_comm", "offload_optimizer", "offload_param", "contiguous_gradients", "reduce_scatter"),
-        *("stage3_prefetch_bucket_size", "allgather_partitions", "cpu_offload", "cpu_offload_param"),
-        *("stage3_gather_16bit_weights_on_model_save", "stage3_gather_fp16_weights_on_model_save"),
-    )
-)
+    return with_unread(reading, "deepspeed", given, [*_READ, *_SECTIONS], "DeepSpeed's")
 
 
 def section(stated: Mapping[str, Any], key: str) -> Mapping[str, Any]:

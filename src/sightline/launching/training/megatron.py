@@ -10,7 +10,8 @@ from typing import Any, Final, TypeAlias
 
 from sightline.errors import InputError, refuse
 from sightline.launching.launch import Launch, Reading
-from sightline.launching.options import Options, not_read, without_none
+from sightline.launching.options import Options, without_none
+from sightline.launching.readers import with_unread
 from sightline.launching.shell import command_line
 from sightline.launching.source import Source
 from sightline.launching.table import Option, fields_written, plan_read, written
@@ -491,16 +492,6 @@ def _recomputed_whole(scenario: Scenario) -> list[str]:
 
 _MARKS: Final = ("tensor-model-parallel-size", "micro-batch-size", "num-layers", "pipeline-model-parallel-size")
 """Arguments of which a command of Megatron-LM has several."""
-_RUN: Final = (
-    *("lr", "min-lr", "lr-decay-style", "lr-warmup-fraction", "lr-warmup-iters", "lr-warmup-samples", "lr-decay-iters"),
-    *("lr-decay-samples", "weight-decay", "clip-grad", "adam-beta1", "adam-beta2", "adam-eps", "seed", "data-path"),
-    *("init-method-std", "rotary-percent", "split", "save", "load", "save-interval"),
-    *("log-interval", "log-throughput", "eval-iters", "eval-interval", "tensorboard-dir", "tokenizer-type"),
-    *("tokenizer-model", "vocab-file", "merge-file", "data-cache-path", "wandb-project", "wandb-exp-name"),
-    *("use-mcore-models", "mock-data", "no-load-optim", "no-load-rng", "transformer-impl", "finetune"),
-    *("distributed-timeout-minutes", "num-workers", "use-legacy-models", "distributed-backend"),
-)
-"""Arguments that do not change how long a step takes or what it holds."""
 
 
 def claims(found: Source) -> bool:
@@ -529,20 +520,22 @@ def read(found: Source) -> Reading:
     if devices and groups > 1 and all(degrees):
         plan["data_parallel_shard"] = devices // prod(degrees) // groups
     refuse([*launcher.problems, *options.problems])
-    unread = [f"--{name}" for name in options.unread() if name not in (*_RUN, *launcher.read_names())]
+    names = [f"--{name}" for name in options.read_names()]
     missing = missing_of(scenario, devices, model=(*guessed, "the command does not state it")[0])
     if scenario["model"] is not None and vocabulary is None:
         missing["model.vocab_size"] = "tokens of the vocabulary, which the tokenizer's file says"
-    return Reading(
+    reading = Reading(
         framework="megatron",
         scenario=without_none(scenario),
         missing={**missing, **options.missing},
         without_counterpart=[
-            *not_read(unread, [f"--{name}" for name in options.read_names()], "Megatron-LM's"),
             *launcher.unknown.values(),
             *(said for said in options.unknown.values() if said not in {*options.missing.values(), *guessed[:1]}),
         ],
     )
+    reading = with_unread(reading, "megatron", options.unread(launcher.read_names()), names, "Megatron-LM's")
+    started = launcher.unread() if "--num-layers" not in launcher.unread() else {}
+    return with_unread(reading, "launcher", started, of="the launcher's")
 
 
 def _vocabulary(options: Options) -> int | None:

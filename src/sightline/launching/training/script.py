@@ -171,7 +171,7 @@ def script_words(scenario: Scenario) -> list[str]:
     return [SCRIPT, *(["--weights", "${WEIGHTS:?}"] if scenario.workload.task == "finetune" else [])]
 
 
-_NAMES_OF_MODELS: Final = ("model-name-or-path", "weights", "model-name", "model")
+NAMES_OF_MODELS: Final = ("model-name-or-path", "weights", "model-name", "model")
 """Options by which scripts are told their model."""
 DTYPES_OF_TORCH: Final = tuple(dict.fromkeys(DTYPES.values()))
 _NULL_IS_A_VALUE: Final = ("sliding_window", "attn_logit_softcapping", "final_logit_softcapping")
@@ -192,7 +192,7 @@ class Script:
 def script_of(found: Source, options: Options) -> Script:
     """Return what the files next to a command that names its settings say; of other scripts the model at most."""
     if not options.has("settings"):
-        named = (model_of(options.text(name)) for name in _NAMES_OF_MODELS if options.has(name))
+        named = (model_of(options.text(name)) for name in NAMES_OF_MODELS if options.has(name))
         return Script(model=next(filter(None, named), None))
     settings = named_settings(found, options.text("settings"), "the settings")
     refuse_values(

@@ -11,11 +11,10 @@ from sightline.catalog.yaml12 import parse
 from sightline.content import record
 from sightline.errors import InputError, refuse
 from sightline.launching.launch import Reading
-from sightline.launching.options import not_read, refuse_values
+from sightline.launching.options import not_read, plain, refuse_values
 from sightline.launching.source import Source, source_of
 from sightline.launching.training import deepspeed
 from sightline.launching.training.shared import devices_of, launcher_and_program, missing_of
-from sightline.launching.training.transformers import plain
 from sightline.loading.checks import with_value
 from sightline.quantities import show
 
@@ -124,6 +123,7 @@ def read(found: Source) -> Reading:
         scenario=scenario,
         missing={**missing_of(scenario, devices, batch=each), **sharding.get("missing", {})},
         samples_per_device=micro * accumulated,
+        unread=unread,
         without_counterpart=[*not_read(unread, stack.known, f"{stack.name}'s"), *unknown.values(), *notes],
     )
 

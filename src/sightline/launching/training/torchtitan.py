@@ -12,7 +12,8 @@ from typing import Any, Final, TypeAlias
 
 from sightline.errors import refuse
 from sightline.launching.launch import Launch, Reading
-from sightline.launching.options import Options, not_read, refuse_values, without_none
+from sightline.launching.options import Options, plain, refuse_values, without_none
+from sightline.launching.readers import leaves, with_unread
 from sightline.launching.shell import command_line
 from sightline.launching.source import Source, named_settings
 from sightline.launching.table import Option, fields_read, fields_written, fixed, nested, written
@@ -362,16 +363,7 @@ KEYS: Final[Sequence[Key]] = (
     Option("checkpoint.initial_load_in_hf", write=lambda s: s.workload.task == "finetune" or None),
     Option("experimental.custom_import", write=lambda s: None if module_text(s.model) is None else MODULE),
 )
-_NEUTRAL: Final = (
-    *("job", "profiling", "metrics", "lr_scheduler", "checkpoint", "validation", "comm", "debug", "quantize"),
-    *("experimental", "model.tokenizer_path", "model.print_after_conversion", "training.dataset_path"),
-    *("training.max_norm", "training.gc_freq", "optimizer.eps", "optimizer.beta1", "optimizer.beta2"),
-    "optimizer.weight_decay",
-)
-"""Tables and keys that do not change how long a step takes, and formats that the converters name."""
-_READ: Final = tuple(
-    name for name in dict.fromkeys(key.name.partition(".")[0] for key in KEYS) if name and name not in _NEUTRAL
-)
+_READ: Final = tuple(dict.fromkeys(key.name.partition(".")[0] for key in KEYS if key.name))
 """Tables whose keys are read."""
 
 
@@ -423,15 +415,18 @@ def claims(found: Source) -> bool:
 def read(found: Source) -> Reading:
     """Return what a file says as a scenario."""
     tables, started, has_weights, unknown = found.mapping, None, False, list[str]()
+    of_launcher: dict[str, Any] = {}
     if found.kind == "command":
         options = Options(found.words)
         tables = named_settings(found, options.text("job.config-file"), "torchtitan's configuration")
         started = devices_of(options)
+        tables = _with_options(tables, options, is_trial=TRIAL in found.text)
         has_weights = options.has(WEIGHTS)
         unknown = list(options.unknown.values())
+        of_launcher = options.unread([name for name in options.names() if "." in name])
         options.refuse()
     least = {key.name: key.least for key in KEYS if key.least is not None}
-    refuse_values(tables, numbers=least, sections=(*_READ, "experimental"))
+    refuse_values(tables, numbers=least, sections=_READ)
     stated = _Stated(tables=tables, started=started, has_weights=has_weights)
     model = _model(found, stated)
     stated = replace(stated, layers=_layers(model))
@@ -439,13 +434,32 @@ def read(found: Source) -> Reading:
     scenario = without_none({"model": model, "workload": _workload(stated), "plan": plan})
     unknown_flavor = "the file names a flavor that is not known here"
     each = "samples per optimizer step, which the file leaves to the number of devices"
-    return Reading(
+    given = {key: value for key, value in leaves(tables) if key not in {*_READ, *(one.name for one in KEYS)}}
+    reading = Reading(
         framework="torchtitan",
         scenario=scenario,
         assumed=_assumed(plan, stated),
         missing=missing_of(scenario, stated.devices, model=unknown_flavor, batch=each),
-        without_counterpart=[*not_read(_unread(stated), _known(), "torchtitan's"), *unknown],
+        without_counterpart=unknown,
     )
+    reading = with_unread(reading, "torchtitan", given, [*_READ, *(key.name for key in KEYS)], "torchtitan's")
+    return with_unread(reading, "launcher", of_launcher, of="the launcher's")
+
+
+def _with_options(tables: Mapping[str, Any], options: Options, *, is_trial: bool) -> dict[str, Any]:
+    """The tables of a file with what dotted options of the command say instead."""
+    known = {name for name in options.names() if "." in name} - {
+        "job.config-file",
+        WEIGHTS,
+        *(["training.steps"] * is_trial),
+    }
+    stated = {name.replace("-", "_"): plain(options.words(name)) for name in known}
+    settings = {name: dict(table) if isinstance(table, Mapping) else table for name, table in tables.items()}
+    for name, value in stated.items():
+        table, _, key = name.partition(".")
+        if name.replace("_", "-") not in {one.replace("_", "-") for one in options.unknown}:
+            settings[table] = {**settings.get(table, {}), key: value}
+    return settings
 
 
 def _model(found: Source, stated: _Stated) -> Any:
@@ -481,14 +495,3 @@ def _assumed(plan: Mapping[str, Any], stated: _Stated) -> dict[str, Any]:
     unknown = stated.layers is None and stated.get("parallelism.pipeline_parallel_layers_per_stage") is not None
     stages = plan.get("virtual_stages", 1)
     return {"plan.virtual_stages": stages} if unknown and stages > 1 else {}
-
-
-def _known() -> list[str]:
-    """Tables and keys that are read or change nothing."""
-    return [*_READ, *_NEUTRAL, *(key.name for key in KEYS)]
-
-
-def _unread(stated: _Stated) -> list[str]:
-    known = {*_known()}
-    keys = (f"{name}.{key}" for name in _READ for key in stated.table(name))
-    return [key for key in (*stated.tables, *keys) if key not in known]

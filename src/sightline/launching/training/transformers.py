@@ -4,11 +4,13 @@ Keys are those of transformers 5 (transformers/training_args.py); release 4 has 
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from sightline.errors import refuse
 from sightline.launching.launch import Launch, Reading
-from sightline.launching.options import Options, not_read, refuse_values, without_none
+from sightline.launching.options import Options, plain, refuse_values, without_none
+from sightline.launching.readers import reader, with_unread
 from sightline.launching.shell import command_line
 from sightline.launching.source import Source, named_settings
 from sightline.launching.training import script
@@ -29,7 +31,7 @@ from sightline.scenario import Scenario
 ARGUMENTS: Final = "training_arguments.json"
 WRITTEN: Final = script.WRITTEN | {"recompute", "state_dtype", "overlap_gradient_reduce", "zero_stage"}
 """Fields of a plan that have arguments, here or in the script's settings."""
-_READ: Final = {
+_OPTIMIZERS: Final = {
     "adamw_torch_fused": "adamw",
     "adamw_torch": "adamw-unfused",
     "adamw_bnb_8bit": "adamw-8bit",
@@ -38,29 +40,6 @@ _READ: Final = {
     "paged_adamw_32bit": "adamw",
     "sgd": "sgd",
 }
-_NEUTRAL: Final = frozenset(
-    (
-        *("output_dir", "learning_rate", "lr_scheduler_type", "warmup_steps", "warmup_ratio", "weight_decay", "seed"),
-        *("num_train_epochs", "max_steps", "logging_steps", "logging_dir", "save_steps", "save_strategy", "report_to"),
-        *("eval_strategy", "eval_steps", "per_device_eval_batch_size", "max_grad_norm", "run_name", "do_train"),
-        *("adam_beta1", "adam_beta2", "adam_epsilon", "save_total_limit", "remove_unused_columns", "push_to_hub"),
-        *(
-            "gradient_checkpointing_kwargs",
-            "dataloader_drop_last",
-            "dataloader_num_workers",
-            "ddp_find_unused_parameters",
-        ),
-        *(
-            "data_seed",
-            "ddp_find_unused_parameters",
-            "logging_first_step",
-            "do_eval",
-            "overwrite_output_dir",
-            "save_only_model",
-        ),
-    )
-)
-"""Arguments that do not change how long a step takes."""
 
 
 def write(scenario: Scenario) -> Launch:
@@ -122,6 +101,14 @@ def _is_script(found: Source) -> bool:
 
 def read(found: Source) -> Reading:
     """Return what arguments say as a scenario."""
+    launcher, options = launcher_and_program(found.words)
+    devices_of(launcher)
+    started = launcher.unread() if launcher is not options else {}
+    return with_unread(_read(found), "launcher", started, of="the launcher's")
+
+
+def _read(found: Source) -> Reading:
+    """The same without options of the launcher that nobody reads."""
     stated, trained, devices = dict(found.mapping), Script(), None
     unknown, opened = list[str](), dict[str, str]()
     if found.kind == "command":
@@ -140,7 +127,8 @@ def read(found: Source) -> Reading:
     workload = {"task": "finetune", **trained.workload}
     for length in (stated[key] for key in _LENGTHS if stated.get(key)):
         workload.setdefault("sequence_length", length)
-    known = _NEUTRAL | _KNOWN
+    known = [*_SAYS, *(name.replace("-", "_") for name in (*script.NAMES_OF_MODELS, *_OF_SCRIPTS))]
+    given = {key: value for key, value in stated.items() if key not in known}
     missing = {key: said for name, said in opened.items() for key in _SAYS.get(name, ())}
     if devices and not {"global_batch", *missing} & {*workload, "workload.global_batch"}:
         workload["global_batch"] = batch * steps * devices
@@ -148,20 +136,20 @@ def read(found: Source) -> Reading:
     plan = {key: value for key, value in plan.items() if f"plan.{key}" not in missing}
     scenario = without_none({"model": trained.model, "workload": workload, "plan": plan})
     each = f"samples per optimizer step: {batch * steps} on each device"
-    return Reading(
+    reading = Reading(
         framework="transformers",
         scenario=scenario,
         missing={**missing_of(scenario, devices, batch=each), **missing},
         without_counterpart=[
-            *not_read([key for key in stated if key not in known], known, "the Trainer's"),
             *unknown,
-            *(said for name, said in opened.items() if name not in {*_SAYS, *_NEUTRAL}),
+            *(said for name, said in opened.items() if name not in _SAYS and reader("trainer").matters({name: said})),
         ],
     )
+    return with_unread(reading, "trainer", given, known, "the Trainer's")
 
 
 _BATCH_SIZES: Final = ("per_device_train_batch_size", "gradient_accumulation_steps")
-_LENGTHS: Final = ("max_length", "max_seq_length", "block_size")
+_LENGTHS: Final = ("max_length", "max_seq_length", "model_max_length", "block_size")
 """What trl's and transformers' own scripts call the tokens of a sample."""
 _SAYS: Final[Mapping[str, tuple[str, ...]]] = {
     "per_device_train_batch_size": ("plan.micro_batch", "workload.global_batch"),
@@ -173,26 +161,40 @@ _SAYS: Final[Mapping[str, tuple[str, ...]]] = {
     **dict.fromkeys(("gradient_checkpointing", "activation_checkpointing"), ("plan.recompute",)),
 }
 """Keys of a scenario by the arguments that say them."""
-_KNOWN: Final = frozenset(
-    (
-        *(*_SAYS, "nproc_per_node", "nnodes"),
-        *("node_rank", "master_addr", "master_port", "standalone", "model_name_or_path"),
+
+
+def of_script(found: Source, options: Options) -> tuple[Script, Reading]:
+    """Return what a command tells its script, and the reading of its arguments, which may be the Trainer's."""
+    if "per-device-train-batch-size" in options.names():
+        reading = _read(found)
+        plan = {key: value for key, value in reading.scenario["plan"].items() if key != "framework"}
+        return Script(model=reading.scenario.get("model"), workload=reading.scenario["workload"], plan=plan), reading
+    trained = script_of(found, options)
+    given = {name: value for name, value in options.unread(_OF_SCRIPTS).items() if value is not None}
+    return trained, with_unread(Reading(framework="", scenario={}), "trainer", given, of="the script's")
+
+
+def with_script(reading: Reading, own: Reading, launcher: Options) -> Reading:
+    """Return the reading of a launch with what its script's own arguments leave open, and its launcher's."""
+    missing = {key: what for key, what in own.missing.items() if key.startswith("plan.")}
+    said = [*reading.without_counterpart, *own.without_counterpart]
+    joined = replace(
+        reading,
+        missing={**reading.missing, **missing},
+        unread=[*reading.unread, *own.unread],
+        without_counterpart=list(dict.fromkeys(said)),
     )
-)
+    return with_unread(joined, "launcher", launcher.unread(), of="the launcher's")
 
 
-def plain(words: Any) -> Any:
-    """Return an option's value as JSON would have it: a flag is true."""
-    if not words:
-        return True
-    word = words[0]
-    return int(word) if word.isdecimal() else {"true": True, "false": False}.get(word.lower(), word)
+_OF_SCRIPTS: Final = ("settings", "weights", "data", "lengths", "deepspeed", "deepspeed-config", "local-rank")
+"""Arguments that are read elsewhere, or are those of the script that launches are written with."""
 
 
 def _plan(stated: dict[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
     formats = [name for name in ("bf16", "fp16") if stated.get(name) is True]
     recomputes = stated.get("gradient_checkpointing") or stated.get("activation_checkpointing")
-    optimizer = {"optimizer": _READ.get(str(stated.get("optim", "adamw_torch_fused")))} if not settings else {}
+    optimizer = {"optimizer": _OPTIMIZERS.get(str(stated.get("optim", "adamw_torch_fused")))} if not settings else {}
     return without_none(
         {
             "micro_batch": stated.get("per_device_train_batch_size") or 8,
