@@ -211,3 +211,38 @@ def test_the_arguments_of_a_script_stand_where_deepspeed_leaves_them_open(tmp_pa
     assert scenario["workload"]["sequence_length"] == 2048
     plan = {"framework": "deepspeed", "micro_batch": 2, "dtype": "bf16", "recompute": "full", "zero_stage": 3}
     assert scenario["plan"].items() >= plan.items()
+
+
+@pytest.mark.parametrize(
+    ("script", "plan", "unread"),
+    [
+        ("export QUANTIZE=fp8 NUM_SHARD=2\n{tgi}", {"quantization": ["fp8"], "tensor_parallel": 2}, []),
+        ("QUANTIZE=fp8 {tgi} --quantize eetq", {"quantization": ["w8a16"]}, []),
+        ("docker run -e CUDA_GRAPHS=0 ghcr.io/huggingface/text-generation-inference:3.3", {"cuda_graphs": False}, []),
+        ("LLAMA_ARG_CACHE_TYPE_K=q8_0 LLAMA_ARG_QUUX=1 {llama.cpp}", {"quantization": ["kv-int8"]}, ["--quux"]),
+        ("VLLM_USE_V1=1 VLLM_QUUX=1 QUUX=1 {vllm} -O0", {"cuda_graphs": False}, ["VLLM_QUUX"]),
+        ("export SGLANG_QUUX=1\n{sglang}", {}, ["SGLANG_QUUX"]),
+    ],
+)
+def test_variables_of_the_environment_are_options(script, plan, unread):
+    for tool, command in COMMANDS.items():
+        script = script.replace(f"{{{tool}}}", command)
+    scenario = read(f"{script}\n").scenario
+    assert scenario["plan"].items() >= plan.items()
+    assert scenario.get("unread", []) == unread
+
+
+@pytest.mark.parametrize(
+    ("words", "plan"),
+    [
+        ("'full_shard auto_wrap'", {"framework": "fsdp", "zero_stage": 3}),
+        ("'shard_grad_op offload'", {"framework": "fsdp", "zero_stage": 2, "offload": ["optimizer", "parameters"]}),
+        ("''", {"framework": "transformers"}),
+    ],
+)
+def test_the_trainer_shards_by_the_words_of_fsdp(words, plan):
+    assert read(f"{COMMANDS['trainer']} --fsdp {words}").scenario["plan"].items() >= plan.items()
+
+
+def test_a_file_of_deepspeed_that_a_trainer_names_is_said():
+    assert read('{"per_device_train_batch_size": 2, "deepspeed": "ds.json"}').scenario["unread"] == ["deepspeed"]

@@ -65,7 +65,7 @@ class Options:
         name = ""
         for word in words:
             if _is_option(word):
-                written, equals, value = word.partition("=")
+                written, equals, value = re.sub(r"^-([A-Za-z])(?=\d+$)", r"-\1=", word).partition("=")
                 name = self.named(written)
                 self._values.setdefault(name, []).append([value] if equals else [])
                 continue
@@ -255,6 +255,9 @@ def _is_option(word: str) -> bool:
 
 def dashed(name: str) -> str:
     """Return an option as it is written."""
+    if name.isupper() and len(name) > 1:
+        # A variable of the environment.
+        return name.replace("-", "_")
     return f"--{name}" if len(name) > 1 else f"-{name}"
 
 

@@ -138,7 +138,7 @@ def looks_like_a_command(text: str) -> bool:
 
 def launch_words(text: str) -> tuple[str, ...]:
     """Return the words of the longest command of a shell text, which is the one that launches something."""
-    commands = _Script().commands(text)
+    commands = commands_of(text)
     launching = [words for words in commands if _starts_something(words)]
     longest: list[str] = max(launching or commands, key=len, default=[])
     return tuple(longest)
@@ -146,7 +146,14 @@ def launch_words(text: str) -> tuple[str, ...]:
 
 def commands_of(text: str) -> list[list[str]]:
     """Return the words of every command of a shell text in order, settings of the environment left out."""
-    return _Script().commands(text)
+    return [words for words, _ in commands_and_variables(text)]
+
+
+def commands_and_variables(text: str) -> Iterator[tuple[list[str], Mapping[str, list[str]]]]:
+    """Yield the words of every command in order, and what the variables of the shell hold there."""
+    script = _Script()
+    for words in script.commands(text):
+        yield words, script.values
 
 
 def _starts_something(words: Sequence[str]) -> bool:
@@ -186,18 +193,16 @@ class _Script:
     taken: int = 0
     """Characters of the script, and of every value that it has passed on."""
 
-    def commands(self, text: str) -> list[list[str]]:
-        """Return the words of every command in order, assignments carried out."""
+    def commands(self, text: str) -> Iterator[list[str]]:
+        """Yield the words of every command in order, assignments carried out."""
         self._take(2 * len(text))
-        found: list[list[str]] = []
         for option, number in _SBATCH.findall(text):
             self.values |= {name: [number] for name in _OF_SLURM.get(option, ())}
         source = Scanner(re.sub(r"\\\r?\n", " ", _without_printed(text)))
         while source.left():
             words = [word for word in self._command(source) if word not in _PASSED_ON]
             if words:
-                found.append(words)
-        return found
+                yield words
 
     def _take(self, characters: int) -> None:
         self.taken += characters

@@ -26,7 +26,7 @@ from sightline.launching.hugging_face import model_of
 from sightline.launching.launch import Launch, Reading
 from sightline.launching.options import Options, dashed
 from sightline.launching.readers import reader, with_unread
-from sightline.launching.shell import commands_of
+from sightline.launching.shell import commands_and_variables
 from sightline.launching.source import Source
 from sightline.launching.table import Option, nested, plan_read, written
 from sightline.loading.sources import read_text
@@ -196,6 +196,10 @@ class Dialect:
     """Option with the most tokens of a sequence."""
     variables: Mapping[str, str] = field(default_factory=dict)
     """Options by the variables of the environment that stand for them."""
+    prefix: str = ""
+    """How the engine's own variables begin."""
+    prefix_of_options: str | None = None
+    """How variables begin that are called after options."""
     files: Sequence[str] = ()
     """Options that name a YAML file with further ones."""
     files_win: bool = False
@@ -212,6 +216,28 @@ class Dialect:
             InputError: Options contradict each other, or have values that the engine does not take.
         """
         return read_servers(found, self)
+
+    def of_variables(self, values: Mapping[str, Sequence[str]]) -> dict[str, str]:
+        """Return options by what variables of the environment hold; variables without an option keep their name."""
+        lists, begin = reader(self.engine), self.prefix_of_options
+        listed = {
+            *lists.reasons,
+            *lists.effects,
+            *lists.refused,
+            *self.models,
+            *(named(option.name) for option in self.options),
+        }
+        found: dict[str, str] = {}
+        for name, words in values.items():
+            option = self.variables.get(name, "")
+            if not option and begin is not None and name.startswith(begin):
+                option = name.removeprefix(begin).lower().replace("_", "-")
+                option = option if begin or option in listed else ""
+            if not option and self.prefix and name.startswith(self.prefix):
+                option = name
+            if option and len(words) == 1:
+                found[option] = words[0]
+        return found
 
     def plan(self, options: Options) -> Mapping[str, Any]:
         """Return the keys of ``plan`` that a server's options say."""
@@ -253,8 +279,8 @@ class Dialect:
         )
 
 
-Parts = tuple[list[str], list[str]]
-"""What stands before and behind the engine's program."""
+Parts = tuple[Mapping[str, str], list[str]]
+"""Options that variables of the environment say, and what stands behind the engine's program."""
 _WRITTEN = re.compile(
     r"""^[ \t]*cat[ \t]*>[ \t]*(?P<to>\S+)[ \t]*<<-?[ \t]*["']?(?P<end>\w+)["']?[^\n]*\n"""
     r"""(?P<text>.*?)(?:^[ \t]*(?P=end)[ \t]*$|\Z)""",
@@ -265,7 +291,7 @@ _WRITTEN = re.compile(
 
 def servers_of(found: Source, dialect: Dialect) -> tuple[list[Options], list[str]]:
     """Return the options of every server that a text starts, and the files that could not be read."""
-    servers = [_options(before, behind, dialect) for before, behind in commands(found, dialect)]
+    servers = [_options(stated, behind, dialect) for stated, behind in commands(found, dialect)]
     files = {Path(match["to"].strip("\"'")).name: match["text"] for match in _WRITTEN.finditer(_text(found))}
     lost = [name for one in servers for name in _add_files(one, found, files, dialect)]
     return _distinct([one for one in servers if not dialect.later_node(one)] or servers[:1]), lost
@@ -273,8 +299,15 @@ def servers_of(found: Source, dialect: Dialect) -> tuple[list[Options], list[str
 
 def commands(found: Source, dialect: Dialect) -> list[Parts]:
     """Return the commands of a text that start a server of the engine."""
-    words_of_all = commands_of(_WRITTEN.sub("", _text(found)))
-    return [parts for words in words_of_all if (parts := _parted(words, dialect)) is not None]
+    found_parts: list[Parts] = []
+    for words, values in commands_and_variables(_WRITTEN.sub("", _text(found))):
+        if (parts := _parted(words, dialect)) is None:
+            continue
+        before, behind = parts
+        stated = {name: [value] for name, equals, value in (word.partition("=") for word in before) if equals}
+        around = {} if words[0] in _CONTAINERS else values
+        found_parts.append((dialect.of_variables({**around, **stated}), behind))
+    return found_parts
 
 
 def _text(found: Source) -> str:
@@ -285,7 +318,10 @@ def _text(found: Source) -> str:
     return f"{found.text}\n{read_text(script)}" if script.is_file() else found.text
 
 
-def _parted(words: Sequence[str], dialect: Dialect) -> Parts | None:
+_CONTAINERS = ("docker", "podman")
+
+
+def _parted(words: Sequence[str], dialect: Dialect) -> tuple[list[str], list[str]] | None:
     """The words before and behind the engine's program or its container; None where a command starts something else."""
     for at, word in enumerate(words):
         name = word.rpartition("/")[2]
@@ -293,17 +329,15 @@ def _parted(words: Sequence[str], dialect: Dialect) -> Parts | None:
             if [name, *words[at + 1 : at + len(program)]] == list(program):
                 return list(words[:at]), list(words[at + len(program) :])
     image = re.compile(rf"(^|/){dialect.image}([:@]|$)")
-    if not dialect.image or words[0] not in ("docker", "podman"):
+    if not dialect.image or words[0] not in _CONTAINERS:
         return None
     return next(((list(words[:at]), list(words[at + 1 :])) for at, w in enumerate(words) if image.search(w)), None)
 
 
-def _options(before: Sequence[str], behind: Sequence[str], dialect: Dialect) -> Options:
-    """The options of one command, with those that stand before it as variables of its environment."""
+def _options(stated: Mapping[str, str], behind: Sequence[str], dialect: Dialect) -> Options:
+    """The options of one command, and those that variables of its environment say where it does not."""
     options = Options(behind, aliases=dialect.aliases, flags=dialect.flags, units=True)
-    for name, equals, value in (word.partition("=") for word in before):
-        if equals and name in dialect.variables:
-            options.add({dialect.variables[name]: value})
+    options.add({name: value for name, value in stated.items() if options.named(name) not in options.names()})
     return options
 
 

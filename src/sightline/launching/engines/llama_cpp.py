@@ -157,5 +157,6 @@ DIALECT = Dialect(
     },
     flags={"cont-batching", "mlock", "cache-prompt"},
     variables={"GGML_CUDA_DISABLE_GRAPHS": "disable-graphs"},
+    prefix_of_options="LLAMA_ARG_",
 )
 claims, read, write = DIALECT.claims, DIALECT.read, DIALECT.write

@@ -239,5 +239,6 @@ DIALECT = Dialect(
     later_node=lambda options: (options.number("node-rank", least=0) or 0) > 0,
     longest="context-length",
     files=("config",),
+    prefix="SGL",
 )
 claims, read, write = DIALECT.claims, DIALECT.read, DIALECT.write

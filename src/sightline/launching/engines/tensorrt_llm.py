@@ -208,6 +208,7 @@ DIALECT = Dialect(
     tiers=lambda options: bool(options.number("kv-cache-config.host-cache-size", least=0)),
     longest="max-seq-len",
     files=("config",),
+    prefix="TRTLLM_",
     files_win=True,
 )
 claims, read = DIALECT.claims, DIALECT.read

@@ -91,10 +91,7 @@ DIALECT = Dialect(
     variables={
         "PREFIX_CACHING": "prefix-caching",
         "PREFILL_CHUNKING": "prefill-chunking",
-        **{
-            name.upper().replace("-", "_"): name
-            for name in ("model-id", "num-shard", "quantize", "dtype", "kv-cache-dtype", "max-total-tokens")
-        },
     },
+    prefix_of_options="",
 )
 claims, read, write = DIALECT.claims, DIALECT.read, DIALECT.write

@@ -234,5 +234,6 @@ DIALECT = Dialect(
     later_node=lambda options: bool(options.flag("headless")) or (options.number("node-rank", least=0) or 0) > 0,
     longest="max-model-len",
     files=("config",),
+    prefix="VLLM_",
 )
 claims, read, write = DIALECT.claims, DIALECT.read, DIALECT.write

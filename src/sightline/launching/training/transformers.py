@@ -127,7 +127,8 @@ def _read(found: Source) -> Reading:
     workload = {"task": "finetune", **trained.workload}
     for length in (stated[key] for key in _LENGTHS if stated.get(key)):
         workload.setdefault("sequence_length", length)
-    known = [*_SAYS, *(name.replace("-", "_") for name in (*script.NAMES_OF_MODELS, *_OF_SCRIPTS))]
+    elsewhere = _OF_SCRIPTS if found.kind == "command" else ()
+    known = [*_SAYS, *(name.replace("-", "_") for name in (*script.NAMES_OF_MODELS, *elsewhere))]
     given = {key: value for key, value in stated.items() if key not in known}
     missing = {key: said for name, said in opened.items() for key in _SAYS.get(name, ())}
     if devices and not {"global_batch", *missing} & {*workload, "workload.global_batch"}:
@@ -156,6 +157,7 @@ _SAYS: Final[Mapping[str, tuple[str, ...]]] = {
     "gradient_accumulation_steps": ("workload.global_batch",),
     "optim": ("plan.optimizer",),
     "torch_compile": ("plan.compile",),
+    "fsdp": ("plan.zero_stage",),
     **dict.fromkeys(_LENGTHS, ("workload.sequence_length",)),
     **dict.fromkeys(("bf16", "fp16", "tf32"), ("plan.dtype",)),
     **dict.fromkeys(("gradient_checkpointing", "activation_checkpointing"), ("plan.recompute",)),
@@ -191,6 +193,14 @@ _OF_SCRIPTS: Final = ("settings", "weights", "data", "lengths", "deepspeed", "de
 """Arguments that are read elsewhere, or are those of the script that launches are written with."""
 
 
+def _sharding(fsdp: str) -> dict[str, Any]:
+    """The fields that the words of ``fsdp`` say, such as ``full_shard auto_wrap``."""
+    if fsdp in ("", "False", "no_shard"):
+        return {}
+    offloads = {"offload": ["optimizer", "parameters"]} if "offload" in fsdp else {}
+    return {"framework": "fsdp", "zero_stage": 2 if "shard_grad_op" in fsdp or "zero2" in fsdp else 3, **offloads}
+
+
 def _plan(stated: dict[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
     formats = [name for name in ("bf16", "fp16") if stated.get(name) is True]
     recomputes = stated.get("gradient_checkpointing") or stated.get("activation_checkpointing")
@@ -202,5 +212,6 @@ def _plan(stated: dict[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]
             "recompute": "full" if recomputes is True else "none",
             "compile": stated.get("torch_compile") is True,
             **optimizer,
+            **_sharding(str(stated.get("fsdp") or "")),
         }
     )
