@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from sightline.traces.events import COLUMNS, KINDS, NONE, ON_DEVICE, Events, Integers, Kind, Operands
+from sightline.traces.events import COLUMNS, KINDS, NONE, NOT_WORK, ON_DEVICE, Events, Integers, Kind, Operands
 
 _Word = int | str | float | None
 
@@ -131,6 +131,8 @@ class Columns:
         self.operands: list[Operands] = []
         self.seen = 0
         """Events of any kind."""
+        self.foreign: dict[str, None] = {}
+        """Categories that nothing is known of."""
         self._numbers: dict[Any, int] = {}
         self._threads: dict[Any, int] = {}
         self._groups: dict[str, int] = {}
@@ -154,6 +156,7 @@ class Columns:
                 continue
             kind = KINDS.get(event.cat) if event.cat in KINDS else KINDS.get(event.cat.lower())
             if kind is None:
+                self.foreign |= {} if event.cat.lower() in NOT_WORK else {event.cat: None}
                 continue
             start, length = _real(event.ts), _real(event.dur)
             if start is None or length is None or length < 0:

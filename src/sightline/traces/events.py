@@ -53,6 +53,13 @@ KINDS: Mapping[str, Kind] = {
     "gpu_user_annotation": Kind.DEVICE_ANNOTATION,
 }
 """Categories of events by the names that Kineto has given them, in lower case."""
+NOT_WORK: Mapping[str, str] = {
+    **dict.fromkeys(("ac2g", "async_cpu_to_gpu", "fwdbwd", "external_correlation"), "arrows between other events"),
+    **dict.fromkeys(("overhead", "trace", "cuda_profiler_range", "gpu_pm_counter"), "the profiler itself"),
+    **dict.fromkeys(("cuda_sync", "cuda_event", "xpu_sync"), "waits, which the calls show"),
+    **dict.fromkeys(("cpu_instant_event", "collective_comm"), "marks on other events"),
+}
+"""Categories whose events are no work of their own, and what they are."""
 ON_DEVICE = (Kind.KERNEL, Kind.COPY, Kind.FILL)
 NONE = -1
 """In a column of identifiers: the event has none."""

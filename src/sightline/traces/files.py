@@ -12,6 +12,7 @@ import numpy as np
 
 from sightline.errors import InputError, missing_file
 from sightline.progress import SILENT, Progress
+from sightline.quantities import show
 from sightline.traces.decoding import Columns, Event, split
 from sightline.traces.events import ON_DEVICE, Trace
 
@@ -231,10 +232,16 @@ def _trace(source: _Source, columns: Columns, facts: bytes) -> Trace:
         device_memory_bytes=int(memory[1]) if memory else None,
         operands=columns.operands,
         groups=columns.groups,
-        warnings=source.warnings,
+        warnings=[*source.warnings, *_foreign(columns)],
         is_predicted=_PREDICTED.search(facts) is not None,
         is_cut=bool(source.warnings),
     )
+
+
+def _foreign(columns: Columns) -> list[str]:
+    """A sentence on events of categories that nothing is known of."""
+    first = [show(name) for name in list(columns.foreign)[:5]]
+    return [f"events of category {', '.join(first)} are unknown and left out"] if first else []
 
 
 _LEAST = 0.05

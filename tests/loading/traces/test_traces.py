@@ -626,3 +626,20 @@ def test_packed_files_that_have_no_end_are_refused_before_they_fill_memory(tmp_p
     monkeypatch.setattr("sightline.loading.traces.tables.LONGEST_LINE", 10**6)
     path = written(tmp_path, gzip.compress(begin.encode() + b"0" * 6 * 10**6), "load.csv.gz")
     assert "er than" in refused(path)[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("load.csv", "arrival_s,prompt_tokens,output_tokens,Model,images,quux layers\n0,1,1,a,2,3\n"),
+        (
+            "load.json",
+            '[{"timestamp": 0, "input_length": 1, "output_length": 1, "model": "a", "images": 2, "quux layers": 3}]',
+        ),
+    ],
+)
+def test_columns_that_nobody_reads_are_said_but_those_that_change_nothing(tmp_path, name, text):
+    told: list[str] = []
+    open_trace(written(tmp_path, text, name), told.append)
+    (sentence,) = (one for one in told if "not read" in one)
+    assert sentence.endswith(": images, quux layers")

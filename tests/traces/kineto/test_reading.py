@@ -175,3 +175,16 @@ def test_events_inside_of_arguments_are_no_edges():
     found, rest = decoding.split(one + b", " + one + b', {"ph"', is_last=False)
     assert len(found) == 2
     assert rest.lstrip().startswith(b'{"ph"')
+
+
+def test_events_of_unknown_categories_are_said_and_arrows_are_not(tmp_path):
+    document = composed().document()
+    event = {"ph": "X", "name": "q", "pid": 0, "tid": 0, "ts": 1.0, "dur": 1.0}
+    document["traceEvents"] += [{**event, "cat": cat} for cat in ("quux_kernel", "overhead", "ac2g")]
+    place = tmp_path / "trace.json"
+    place.write_text(json.dumps(document))
+    trace = read_trace(place)
+    assert not trace.is_cut
+    (warning,) = trace.warnings
+    assert "'quux_kernel'" in warning
+    assert "overhead" not in warning

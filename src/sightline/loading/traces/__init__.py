@@ -12,7 +12,7 @@ from sightline.errors import InputError, reason
 from sightline.loading.traces.clients import client_of, result_of
 from sightline.loading.traces.documents import document_of, table_of
 from sightline.loading.traces.rows import LATE_S, Columns, Conversations, Reader, iterate
-from sightline.loading.traces.shapes import MOMENTS, SPANS, TIME, Shape, recognized
+from sightline.loading.traces.shapes import MOMENTS, SPANS, TIME, Shape, recognized, unread
 from sightline.loading.traces.tables import Block, blocks_of
 from sightline.quantities import counted
 
@@ -94,13 +94,14 @@ def open_trace(path: Path, on_remark: Callable[[str], None] = _ignore) -> Trace:
     """Return a trace whose shape is recognized by its first rows; raise `InputError` for a file that is none."""
     try:
         document = document_of(path)
-        if document is not None:
-            shape, rows = table_of(document, str(path), on_remark)
-            return Trace(path=path, shape=shape, document=rows)
-        header = _header(path)
+        known = None if document is None else table_of(document, str(path), on_remark)
+        header = _header(path) if known is None else list(known[1].columns)
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise InputError(f"cannot read {path}: {reason(error)}") from None
-    return Trace(path=path, shape=recognized(header, str(path)), document=None)
+    shape, rows = known or (recognized(header, str(path)), None)
+    if columns := unread(shape, header):
+        on_remark(f"{path}: columns not read: {', '.join(columns)}")
+    return Trace(path=path, shape=shape, document=rows)
 
 
 def measured_in(path: Path) -> dict[str, Any] | None:

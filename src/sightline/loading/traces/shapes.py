@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
+from pathlib import Path
 from typing import Any, Final
 
+from sightline.catalog.yaml12 import parse
 from sightline.content import description, fix_mappings
 from sightline.errors import InputError, nearest
 
@@ -140,6 +142,14 @@ def _others(shape: Shape, header: Sequence[str]) -> list[str]:
     """Columns of a table that a shape has no use for."""
     used = shape.found(header).values()
     return [name for name in header if name not in used]
+
+
+def unread(shape: Shape, header: Sequence[str]) -> list[str]:
+    """Return the columns of a table that are not read and may change something."""
+    stated: Mapping[str, str] = parse(Path(__file__).with_name("columns.yaml").read_text(encoding="utf-8"))
+    harmless = {name for names in stated.values() for name in names.split()}
+    known = {*harmless, *shape.marks, shape.blocks}
+    return [name for name in _others(shape, header) if name.strip().lower().replace(" ", "_") not in known]
 
 
 def _missing(shape: Shape, header: Sequence[str], place: str) -> Iterator[str]:
