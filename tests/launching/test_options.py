@@ -205,3 +205,10 @@ def test_options_of_the_launcher_are_not_those_of_the_program(tmp_path):
     (tmp_path / "ds.json").write_text(json.dumps({"train_batch_size": 8, "bf16": {"enabled": True}}))
     (tmp_path / "run.sh").write_text("srun --nodes 1 --gpus-per-node 8 deepspeed --num_gpus 8 a.py --deepspeed ds.json")
     assert not read(tmp_path / "run.sh").without_counterpart
+
+
+@pytest.mark.parametrize("words", ["--enable-lora Qwen/Qwen3-8B -O0", "-O0 Qwen/Qwen3-8B --enable-lora"])
+def test_a_model_behind_a_switch_and_a_level_without_a_space_are_read(words):
+    scenario = read(f"vllm serve {words}").scenario
+    assert scenario["model"] == "qwen3-8b"
+    assert scenario["plan"]["cuda_graphs"] is False

@@ -19,6 +19,9 @@ _FACTORS: Final = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "K": 2**10, "M": 2
 """Of vLLM's and SGLang's ``8k`` and ``8K``."""
 _HOLDS_OPTIONS: Final = re.compile(r"\$\{?\w*(?:arg|opt|flag|param)\w*(?:\[[@*]\])?\}?", re.IGNORECASE)
 """A variable of the shell that is called after options."""
+_SWITCH: Final = re.compile("(enable|disable|no)-")
+_REPOSITORY: Final = re.compile(r"[\w.-]+/[\w.-]+$")
+"""What stands behind a switch, but is none of its values."""
 _ALIKE: Final = 0.85
 """How alike a name is that may be meant: of two misspelled letters or a missing one, not of another option."""
 
@@ -72,7 +75,7 @@ class Options:
             if _HOLDS_OPTIONS.fullmatch(word):
                 self.unknown[word] = f"{word} is not set in the script: the options that it holds are not read"
                 continue
-            if not name or name in flags:
+            if not name or name in flags or (_SWITCH.match(name) and _REPOSITORY.match(word)):
                 self.plain.append(word)
                 continue
             taken = self._values[name][-1]

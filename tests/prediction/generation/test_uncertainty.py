@@ -139,3 +139,13 @@ def test_iterations_with_prompts_are_less_sure_where_no_first_token_was_fitted()
     assert first_token_spread() > 0
     both = replace(constants, ttft_spread=2 * constants.tpot_spread)
     assert served_spreads(scenario, both) == spreads(scenario, both)
+
+
+def test_a_model_that_was_not_read_whole_is_as_uncertain_as_one_of_another_kind():
+    scenario = asked()
+    unsure = replace(scenario, model=replace(scenario.model, assumed=("ignored keys: quux",)))
+    constants, _ = load_inference("vllm", scenario.plan.engine.version)
+    assert "kind" not in extrapolated_terms(scenario, constants)
+    assert extrapolated_terms(unsure, constants)["kind"] == TERMS.kind
+    assert (predict(scenario).evidence["framework"], predict(unsure).evidence["framework"]) != ("estimated", "estimated")
+    assert predict(unsure).evidence["framework"] == "estimated"
