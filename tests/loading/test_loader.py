@@ -85,7 +85,7 @@ def test_the_source_is_left_alone() -> None:
 
 def test_a_problem_of_all_swept_scenarios_is_said_once() -> None:
     assert problems(SWEEP | {"typo": 1}) == (
-        "typo is not a known key; known keys: name, model, cluster, workload, plan, measured",
+        "typo is not a known key; known keys: name, model, cluster, workload, plan, measured, unread",
     )
     assert len(problems(BASE, sweeps=["plan.micro_batch=1,3,5"])) == 2
 
