@@ -95,7 +95,7 @@ def refused() -> str:
 
 
 def _reasons(words: Mapping[Any, str]) -> str:
-    return "; ".join(dict.fromkeys(words.values()))
+    return "; ".join(dict.fromkeys(filter(None, words.values())))
 
 
 def models() -> str:
