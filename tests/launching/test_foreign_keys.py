@@ -246,3 +246,41 @@ def test_the_trainer_shards_by_the_words_of_fsdp(words, plan):
 
 def test_a_file_of_deepspeed_that_a_trainer_names_is_said():
     assert read('{"per_device_train_batch_size": 2, "deepspeed": "ds.json"}').scenario["unread"] == ["deepspeed"]
+
+
+@pytest.mark.parametrize(
+    "kind", ["fsdp_config: {fsdp_version: 2}\ndistributed_type: FSDP", "distributed_type: DEEPSPEED"]
+)
+def test_a_script_s_file_of_arguments_is_read_where_accelerate_leaves_them_open(tmp_path, kind):
+    (tmp_path / "accelerate.yaml").write_text(f"{kind}\nmixed_precision: 'no'\nnum_processes: 8\n")
+    (tmp_path / "sft.yaml").write_text(
+        "model_name_or_path: Qwen/Qwen3-8B\nper_device_train_batch_size: 2\ngradient_accumulation_steps: 2\nbf16: true\n"
+        "max_length: 4096\ngradient_checkpointing: true\nuse_peft: true\nlora_r: 8\nload_in_4bit: true\nquux: 1\n"
+    )
+    (tmp_path / "launch.sh").write_text(
+        "accelerate launch --config_file accelerate.yaml sft.py --config sft.yaml --lora_target_modules q_proj v_proj\n"
+    )
+    scenario = read(tmp_path / "launch.sh").scenario
+    assert scenario["model"] == "qwen3-8b"
+    assert scenario["workload"] == {"task": "finetune", "sequence_length": 4096, "global_batch": 32}
+    plan = {"micro_batch": 2, "dtype": "bf16", "recompute": "full", "quantization": "nf4"}
+    assert scenario["plan"].items() >= plan.items()
+    assert scenario["plan"]["adapter"] == {"kind": "qlora", "rank": 8, "targets": ["query", "value"]}
+    assert scenario["unread"] == ["quux"]
+
+
+def test_a_script_s_file_of_arguments_that_is_not_there_is_said():
+    reading = read("torchrun --nproc_per_node 4 sft.py --config sft.yaml --per_device_train_batch_size 2 --bf16 true")
+    assert reading.scenario["unread"] == ["config"]
+
+
+@pytest.mark.parametrize(("option", "devices"), [("--include localhost:0,1,2,3", 4), ("-i worker-0:5", 1)])
+def test_devices_that_deepspeed_is_told_are_counted(option, devices):
+    reading = read(f"deepspeed {option} train.py --per_device_train_batch_size 2")
+    assert reading.scenario["workload"]["global_batch"] == 2 * devices
+
+
+def test_samples_of_a_device_become_the_batch_of_a_cluster_that_is_named_later():
+    reading = read(f"{COMMANDS['trainer']} --gradient_accumulation_steps 4 --max_length 512 --model_name_or_path gpt2")
+    known = {"cluster": "8x a100-sxm-80gb", "model": "llama-2-7b"}
+    assert completed(reading, known).scenario["workload"]["global_batch"] == 64

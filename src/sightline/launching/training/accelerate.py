@@ -5,6 +5,7 @@ PyTorch's ``fully_shard``. Files for DeepSpeed and Megatron-LM by way of acceler
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import yaml
@@ -178,6 +179,9 @@ def read(found: Source) -> Reading:
         stated = named_settings(found, named, "accelerate's configuration") if named else {}
         stated = _with_options(stated, launcher)
         trained, own = of_script(found, options)
+        each, count = own.samples_per_device, stated.get("num_processes")
+        if each and isinstance(count, int) and stated.get("distributed_type") != "MEGATRON_LM":
+            trained = replace(trained, workload={"global_batch": each * count, **trained.workload})
         return with_script(_read(found, stated, trained), own, launcher)
     return _read(found, stated, trained)
 
@@ -238,7 +242,9 @@ def _by_deepspeed(found: Source, stated: Mapping[str, Any], trained: Script, dev
     for part, key in (("offload_optimizer", "offload_optimizer_device"), ("offload_param", "offload_param_device")):
         zero |= {part: {"device": keys[key]}} if key in keys else {}
     accumulated = {key: keys[key] for key in ("gradient_accumulation_steps",) if key in keys}
-    precision = {name: {"enabled": stated.get("mixed_precision") == name} for name in ("bf16", "fp16")}
+    stated_precision = stated.get("mixed_precision", "no")
+    is_open = stated_precision == "no" and "dtype" in trained.plan
+    precision = {name: {"enabled": "auto" if is_open else stated_precision == name} for name in ("bf16", "fp16")}
     reading = deepspeed.reading_of({"zero_optimization": zero, **precision, **accumulated}, trained, devices)
     return _with_unread(reading, stated)
 
@@ -252,6 +258,10 @@ def _reading(
     offloaded = list(plan.get("offload", ())) if plan.get("offload") != "none" else []
     if settings.get("offload_activations"):
         offloaded.append("activations")
+    for key, off in (("dtype", "fp32"), ("recompute", "none"), ("compile", False)):
+        # What accelerate leaves off, the script's own arguments may switch on.
+        if plan.get(key) == off and key in trained.plan:
+            plan[key] = trained.plan[key]
     if settings.get("recompute"):
         plan["recompute"] = "full"
     if settings.get("tf32"):

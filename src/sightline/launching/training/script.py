@@ -233,7 +233,7 @@ def _parts(stated: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         "attention_kernel": kernel,
         "optimizer": stated.get("optimizer"),
         "quantization": form,
-        "adapter": _stated_adapter(stated.get("adapter"), form),
+        "adapter": adapter_of(stated.get("adapter"), form),
         "compile": stated.get("compile"),
         "state_dtype": "bf16" if _trains_in_bf16(stated) else None,
     }
@@ -248,7 +248,7 @@ def _trains_in_bf16(stated: Mapping[str, Any]) -> bool:
     return stated.get("trainer") != "deepspeed" and stated.get(key) == stated.get("compute_dtype") == "bfloat16"
 
 
-def _stated_adapter(stated: Mapping[str, Any] | None, form: str | None) -> Any:
+def adapter_of(stated: Mapping[str, Any] | None, form: str | None) -> Any:
     """Return ``plan.adapter`` of peft's keys next to weights of a form."""
     if not stated:
         return "none"

@@ -1,5 +1,6 @@
 """Share among training frameworks: how processes start on every device, what stays unwritten, and what is missing."""
 
+import re
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields, replace
 from pathlib import PurePath
@@ -86,6 +87,10 @@ def launcher_and_program(words: Sequence[str]) -> tuple[Options, Options]:
     return (Options(words), Options(words)) if at is None else (Options(words[:at]), Options(words[at + 1 :]))
 
 
+_CHOSEN: Final = re.compile(r"[\w.-]+:(\d+(?:,\d+)*)")
+"""Devices of one node that DeepSpeed's launcher is told."""
+
+
 def devices_of(launcher: Options) -> int | None:
     """Return how many processes are started in all; None where the command does not say.
 
@@ -95,6 +100,8 @@ def devices_of(launcher: Options) -> int | None:
         return in_all
     each = launcher.number("nproc-per-node", left_open=PROCESSES_LEFT_OPEN)
     each = each or launcher.number("num-gpus", left_open=ALL) or launcher.number("ntasks-per-node")
+    if (chosen := _CHOSEN.fullmatch(launcher.text("include") or launcher.text("i"))) and not each:
+        return chosen[1].count(",") + 1
     counts = ("nnodes", "num-nodes", "nodes", "N")
     stated = [name for name in counts if launcher.has(name)]
     # Nodes that may join later, such as 1:4, are no number.

@@ -8,14 +8,15 @@ from dataclasses import replace
 from typing import Any, Final
 
 from sightline.errors import refuse
+from sightline.launching.hugging_face import model_of
 from sightline.launching.launch import Launch, Reading
 from sightline.launching.options import Options, plain, refuse_values, without_none
 from sightline.launching.readers import reader, with_unread
 from sightline.launching.shell import command_line
-from sightline.launching.source import Source, named_settings
+from sightline.launching.source import Source, named_settings, source_of
 from sightline.launching.training import script
 from sightline.launching.training.rules import TRAINER_OPTIMIZERS, refusals
-from sightline.launching.training.script import Script, script_of
+from sightline.launching.training.script import Script, adapter_of, script_of
 from sightline.launching.training.shared import (
     devices_of,
     launcher_and_program,
@@ -90,9 +91,20 @@ def arguments(scenario: Scenario) -> dict[str, Any]:
 def claims(found: Source) -> bool:
     """Whether these are arguments of the Trainer, or a command of the script that trains with them."""
     if found.kind == "command":
-        names = Options(found.words).names()
-        return "per-device-train-batch-size" in names or _is_script(found)
+        return _has_arguments(found, Options(found.words)) or _is_script(found)
     return "per_device_train_batch_size" in found.mapping
+
+
+def _has_arguments(found: Source, options: Options) -> bool:
+    """Whether the options of a command, or the file that they name, are arguments of the Trainer."""
+    names = {*options.names(), *(key.replace("_", "-") for key in _file_of(found, options))}
+    return "per-device-train-batch-size" in names
+
+
+def _file_of(found: Source, options: Options) -> Mapping[str, Any]:
+    """The file of arguments that a command names, as trl's scripts take it; empty where there is none."""
+    path = found.folder / options.text("config")
+    return source_of(path).mapping if path.suffix in (".yaml", ".yml", ".json") and path.is_file() else {}
 
 
 def _is_script(found: Source) -> bool:
@@ -116,10 +128,16 @@ def _read(found: Source) -> Reading:
         devices = devices_of(launcher)
         launcher.refuse()
         unknown = list(launcher.unknown.values())
+        file = _file_of(found, options)
         stated = {name.replace("-", "_"): plain(options.words(name)) for name in options.names()}
+        stated = {**file, **{name: value for name, value in stated.items() if name != "config" or not file}}
+        if "lora_target_modules" in stated and options.has("lora-target-modules"):
+            stated["lora_target_modules"] = list(options.words("lora-target-modules"))
         opened = {name.replace("-", "_"): said for name, said in options.unknown.items()}
         stated = {name: value for name, value in stated.items() if name not in opened}
         trained = script_of(found, options)
+        if trained.model is None and isinstance(named := stated.get("model_name_or_path"), str):
+            trained = replace(trained, model=model_of(named))
         if _is_script(found):
             stated = dict(named_settings(found, ARGUMENTS, "the Trainer's configuration"))
     refuse_values(stated, numbers=dict.fromkeys((*_BATCH_SIZES, *_LENGTHS), 1))
@@ -141,6 +159,7 @@ def _read(found: Source) -> Reading:
         framework="transformers",
         scenario=scenario,
         missing={**missing_of(scenario, devices, batch=each), **missing},
+        samples_per_device=None if "workload.global_batch" in missing else batch * steps,
         without_counterpart=[
             *unknown,
             *(said for name, said in opened.items() if name not in _SAYS and reader("trainer").matters({name: said})),
@@ -158,6 +177,9 @@ _SAYS: Final[Mapping[str, tuple[str, ...]]] = {
     "optim": ("plan.optimizer",),
     "torch_compile": ("plan.compile",),
     "fsdp": ("plan.zero_stage",),
+    "use_peft": ("plan.adapter",),
+    **dict.fromkeys(("lora_r", "lora_alpha", "lora_dropout", "lora_target_modules"), ("plan.adapter",)),
+    **dict.fromkeys(("load_in_4bit", "load_in_8bit"), ("plan.quantization",)),
     **dict.fromkeys(_LENGTHS, ("workload.sequence_length",)),
     **dict.fromkeys(("bf16", "fp16", "tf32"), ("plan.dtype",)),
     **dict.fromkeys(("gradient_checkpointing", "activation_checkpointing"), ("plan.recompute",)),
@@ -167,13 +189,14 @@ _SAYS: Final[Mapping[str, tuple[str, ...]]] = {
 
 def of_script(found: Source, options: Options) -> tuple[Script, Reading]:
     """Return what a command tells its script, and the reading of its arguments, which may be the Trainer's."""
-    if "per-device-train-batch-size" in options.names():
+    given = options.unread((*_OF_SCRIPTS, *script.NAMES_OF_MODELS))
+    if _has_arguments(found, options):
         reading = _read(found)
         plan = {key: value for key, value in reading.scenario["plan"].items() if key != "framework"}
         return Script(model=reading.scenario.get("model"), workload=reading.scenario["workload"], plan=plan), reading
-    trained = script_of(found, options)
-    given = {name: value for name, value in options.unread(_OF_SCRIPTS).items() if value is not None}
-    return trained, with_unread(Reading(framework="", scenario={}), "trainer", given, of="the script's")
+    return script_of(found, options), with_unread(
+        Reading(framework="", scenario={}), "trainer", given, of="the script's"
+    )
 
 
 def with_script(reading: Reading, own: Reading, launcher: Options) -> Reading:
@@ -182,6 +205,7 @@ def with_script(reading: Reading, own: Reading, launcher: Options) -> Reading:
     said = [*reading.without_counterpart, *own.without_counterpart]
     joined = replace(
         reading,
+        samples_per_device=reading.samples_per_device or own.samples_per_device,
         missing={**reading.missing, **missing},
         unread=[*reading.unread, *own.unread],
         without_counterpart=list(dict.fromkeys(said)),
@@ -201,6 +225,18 @@ def _sharding(fsdp: str) -> dict[str, Any]:
     return {"framework": "fsdp", "zero_stage": 2 if "shard_grad_op" in fsdp or "zero2" in fsdp else 3, **offloads}
 
 
+def _adapter(stated: Mapping[str, Any]) -> dict[str, Any]:
+    """The adapter that the arguments of trl's scripts say, on weights of 16, 8 or 4 bits."""
+    if stated.get("use_peft") is not True:
+        return {}
+    form = "nf4" if stated.get("load_in_4bit") is True else "int8" if stated.get("load_in_8bit") is True else None
+    named = stated.get("lora_target_modules") or ["q_proj", "v_proj"]
+    whole_model = named in (["all-linear"], "all-linear")
+    keys = {"r": stated.get("lora_r", 16), "target_modules": "all-linear" if whole_model else named}
+    keys |= {key: stated.get(key) for key in ("lora_alpha", "lora_dropout")}
+    return {"adapter": adapter_of(keys, form), "quantization": form}
+
+
 def _plan(stated: dict[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
     formats = [name for name in ("bf16", "fp16") if stated.get(name) is True]
     recomputes = stated.get("gradient_checkpointing") or stated.get("activation_checkpointing")
@@ -212,6 +248,7 @@ def _plan(stated: dict[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]
             "recompute": "full" if recomputes is True else "none",
             "compile": stated.get("torch_compile") is True,
             **optimizer,
+            **_adapter(stated),
             **_sharding(str(stated.get("fsdp") or "")),
         }
     )
