@@ -52,10 +52,10 @@ def asked(
     )
 
 
-def launched(scenario: Scenario) -> Launch | None:
-    """Return a scenario's launch; None where its framework cannot run it, which is then said in sentences."""
+def launched(scenario: Scenario, tool: str | None = None) -> Launch | None:
+    """Return a scenario's launch; None where its framework or a tool cannot run it, which is then said in sentences."""
     try:
-        return write(scenario)
+        return write(scenario, tool)
     except InputError:
         return None
 

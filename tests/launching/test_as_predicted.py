@@ -95,6 +95,21 @@ def test_two_thousand_launches_are_their_plans(name, task, tmp_path):
     assert count >= LAUNCHED[name, task] * DRAWN
 
 
+@pytest.mark.parametrize("tool", ["llama-factory", "axolotl", "ms-swift"])
+@pytest.mark.filterwarnings("ignore")
+def test_launches_with_a_tool_are_their_plans(tool, tmp_path):
+    count = 0
+    for name in ("transformers", "fsdp", "deepspeed"):
+        for seed in range(40):
+            scenario = drawn(name, "train", Random(f"{name} {tool} {seed}").choice)
+            launch = launched(scenario, tool)
+            if launch is not None and scenario.workload.lengths is None:
+                count += 1
+                back = as_launched(scenario, launch, tmp_path / f"{name}-{seed}")
+                assert differing_figures(scenario, back) == {}, (name, seed)
+    assert count >= 10
+
+
 @pytest.mark.parametrize("packing", [False, True])
 def test_samples_of_several_lengths_are_padded_or_packed_as_predicted(packing, tmp_path):
     plan = {"framework": "transformers", "adapter": "qlora", "micro_batch": 8, "recompute": "full"}

@@ -31,12 +31,25 @@ class Launched:
     launch: "Launch | None" = None
 
 
-def first_launched(answer: "PlanAnswer") -> Launched:
-    """Return the first plan that its framework can run with how it is launched."""
+def first_launched(answer: "PlanAnswer", tool: str | None = None) -> Launched:
+    """Return the first plan that its framework, or a tool, can run with how it is launched.
+
+    Raises:
+        InputError: The tool has no keys for any of the plans; what it has none for in the first.
+    """
     from sightline.launching import write
 
-    first = next((one for one in answer.plans if one.launchable), None)
-    return Launched() if first is None else Launched(plan=first, launch=write(first.profile.scenario))
+    problems: list[InputError] = []
+    for one in answer.plans:
+        if not one.launchable:
+            continue
+        try:
+            return Launched(plan=one, launch=write(one.profile.scenario, tool))
+        except InputError as error:
+            problems.append(error)
+    if problems:
+        raise problems[0]
+    return Launched()
 
 
 def save_launch(launched: Launched, folder: str, answer: "PlanAnswer") -> None:
@@ -142,6 +155,9 @@ class PlanOptions:
     launch: str | None = option(
         None, "Write the launch command and files of the best plan to this folder.", metavar="DIR"
     )
+    tool: str | None = option(
+        None, "With --launch, write them for llama-factory, axolotl or ms-swift.", "--with", metavar="TOOL"
+    )
     workers: str | None = option(
         None,
         "Where to run: `local`, `ray` or `dask`, with a worker count or cluster address, such as local:8 or "
@@ -218,7 +234,7 @@ def plan(options: PlanOptions) -> None:
     asked = _source(options)
     with progress_bar(tables=options.workers is not None or options.where is not None, lines=True) as progress:
         answer = _searched(asked, options, progress)
-    launched = Launched() if options.launch is None else first_launched(answer)
+    launched = Launched() if options.launch is None else first_launched(answer, options.tool)
     output.warn((*answer.warnings, *(warning for best in answer.plans[:1] for warning in best.profile.warnings)))
     from sightline.planning.plan_answer import launches, plans_to_dict
 
@@ -240,6 +256,12 @@ def _check(options: PlanOptions) -> None:
     options.reports.check()
     if options.objective is not None and options.pareto is not None:
         raise InputError("--objective cannot be combined with --pareto, which names its two objectives")
+    if options.tool is not None:
+        from sightline.launching.training.stack_launches import check_tool
+
+        check_tool(options.tool)
+        if options.launch is None:
+            raise InputError("--with names the tool of a launch: add --launch DIR")
     if options.launch is not None:
         from sightline.launching.launch import check_folder
 

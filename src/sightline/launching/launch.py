@@ -52,6 +52,8 @@ class Reading:
     """Options and keys that may change time or memory and were not understood, as they are written."""
     samples_per_device: int | None = None
     """Samples of a step that each device processes, where the whole batch follows from the number of devices."""
+    steps: int | None = None
+    """Optimizer steps of the run, from which its tokens follow with the whole batch."""
 
     def __post_init__(self) -> None:
         fix_mappings(self)
@@ -170,9 +172,18 @@ def _with_batch(scenario: dict[str, Any], reading: Reading) -> dict[str, Any]:
     """
     each, devices = reading.samples_per_device, _devices(scenario.get("cluster"))
     degrees = (scenario.get("plan", {}).get(f"{way}_parallel", 1) for way in ("tensor", "pipeline", "context"))
-    if each is None or devices is None or "global_batch" in scenario["workload"] or set(degrees) != {1}:
-        return scenario
-    return with_value(scenario, "workload.global_batch", each * devices)
+    if each is not None and devices and "global_batch" not in scenario["workload"] and set(degrees) == {1}:
+        scenario = with_value(scenario, "workload.global_batch", each * devices)
+    return with_tokens(scenario, reading.steps)
+
+
+def with_tokens(scenario: dict[str, Any], steps: int | None) -> dict[str, Any]:
+    """Return a scenario with the tokens of a run of so many steps, where its batch says them and nothing else does."""
+    work = scenario.get("workload", {})
+    batch, length = work.get("global_batch"), work.get("sequence_length")
+    if steps and isinstance(batch, int) and isinstance(length, int) and not {"total_tokens", "samples"} & {*work}:
+        return with_value(scenario, "workload.total_tokens", steps * batch * length)
+    return scenario
 
 
 def _devices(cluster: Any) -> int | None:

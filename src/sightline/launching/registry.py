@@ -40,21 +40,26 @@ READERS: Final[tuple[str, ...]] = (
 """Modules that read back, asked in this order: ``claims`` says whether what was given is of the framework, ``read``
 returns its `Reading`. DeepSpeed may stand in a file of accelerate, which therefore comes first."""
 READ: Final = (
-    "a YAML or command of LLaMA-Factory, axolotl or ms-swift, a DeepSpeed JSON, a Megatron-LM command, an accelerate "
-    "YAML, a torchtitan TOML, arguments of the transformers Trainer, a command of vLLM, SGLang, TensorRT-LLM, TGI, "
-    "LightLLM, llama.cpp or transformers serve"
+    "a YAML or command of LLaMA-Factory, axolotl, ms-swift, torchtune or MaxText, a DeepSpeed JSON, a Megatron-LM "
+    "command, an accelerate YAML, a torchtitan TOML, arguments of the transformers Trainer, a command of vLLM, SGLang, "
+    "TensorRT-LLM, TGI, LightLLM, llama.cpp or transformers serve"
 )
 """What can be read back, for messages."""
 
 
-def write(scenario: "Scenario | GenerationScenario | ServingScenario") -> Launch:
+def write(scenario: "Scenario | GenerationScenario | ServingScenario", tool: str | None = None) -> Launch:
     """Return the command and the files that launch a scenario in its framework; of a load, what serves it.
+
+    ``tool`` names one that trains by way of the framework: llama-factory, axolotl or ms-swift.
 
     Raises:
         InputError: The framework is none that is launched, or does not offer something of the plan; a sentence each.
     """
     from sightline.scenario import ServingScenario
 
+    if tool is not None:
+        launched: Launch = _module("training.stack_launches").write(scenario, tool)
+        return launched
     if isinstance(scenario, ServingScenario):
         from sightline.launching.engines.requests import as_generation
 

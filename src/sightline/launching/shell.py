@@ -156,6 +156,14 @@ def commands_and_variables(text: str) -> Iterator[tuple[list[str], Mapping[str, 
         yield words, script.values
 
 
+def variables_of(text: str) -> dict[str, str]:
+    """Return the variables that a shell text has set to one word at its end, those before its commands too."""
+    script = _Script()
+    for _ in script.commands(text):
+        pass
+    return {name: words[0] for name, words in script.values.items() if len(words) == 1}
+
+
 def _starts_something(words: Sequence[str]) -> bool:
     return _program(words) in LAUNCHERS or _program(words).endswith(".py")
 
@@ -321,9 +329,9 @@ class _Script:
 
     def _expanded(self, source: "Scanner") -> Iterator[str]:
         """The value of a variable or of arithmetic; what cannot be known stays as it is written."""
-        if source.starts("$(("):
+        if source.starts("$((") or source.starts("$(expr "):
             written = source.balanced()
-            inner = "".join(self._inside(written[3:-2]))
+            inner = "".join(self._inside(written[3:-2] if written[2] == "(" else written[6:-1]))
             result = computed(
                 re.sub(r"[A-Za-z_]\w*", lambda found: " ".join(self._known(found[0]) or ()) or found[0], inner)
             )

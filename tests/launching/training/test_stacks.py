@@ -1,9 +1,13 @@
 """LLaMA-Factory, axolotl and ms-swift are read in their own words; other tools are refused by name."""
 
+import json
+
 import pytest
 import yaml
+from launching.launched import asked
 
 from sightline.errors import InputError
+from sightline.launching import write
 from sightline.launching.launch import completed
 from sightline.launching.registry import read
 
@@ -39,6 +43,111 @@ SWIFT = (
     "--max_length 4096 --per_device_train_batch_size 2 --gradient_accumulation_steps 8 --optim adamw_torch"
 )
 
+TUNE = {
+    "tokenizer": {"max_seq_len": 2048},
+    "checkpointer": {},
+    "model": {
+        "_component_": "torchtune.models.llama3_1.qlora_llama3_1_8b",
+        "lora_attn_modules": ["q_proj", "v_proj", "output_proj"],
+        "apply_lora_to_mlp": True,
+        "lora_rank": 16,
+    },
+    "dataset": {"packed": False},
+    "optimizer": {"_component_": "torch.optim.AdamW", "fused": True},
+    "batch_size": 2,
+    "gradient_accumulation_steps": 8,
+    "enable_activation_checkpointing": True,
+    "epochs": 2,
+    "max_steps_per_epoch": 50,
+    "dtype": "bf16",
+}
+MAXTEXT = "python3 -m MaxText.train MaxText/configs/base.yml run_name=x model_name=llama3.1-8b max_target_length=4096"
+
+
+def test_torchtune_is_read_by_its_builders_and_recipes(tmp_path):
+    (tmp_path / "ours.yaml").write_text(yaml.safe_dump(TUNE))
+    line = "tune run --nproc_per_node 4 lora_finetune_distributed --config ours.yaml batch_size=4 optimizer.fused=False"
+    (tmp_path / "run.sh").write_text(line)
+    found = read(tmp_path / "run.sh")
+    scenario, plan = found.scenario, found.scenario["plan"]
+    assert (found.framework, plan["framework"], scenario["model"]) == ("torchtune", "torchtune", "llama-3.1-8b")
+    assert scenario["workload"]["global_batch"] == 4 * 8 * 4
+    assert scenario["workload"]["total_tokens"] == 100 * 128 * 2048
+    assert (plan["quantization"], plan["optimizer"], plan["recompute"]) == ("nf4", "adamw-unfused", "full")
+    assert plan["adapter"]["targets"] == ["q_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
+    completed(found, {"cluster": "4x h100-sxm-80gb"})
+
+
+def test_one_device_shards_nothing(tmp_path):
+    (tmp_path / "ours.yaml").write_text(yaml.safe_dump(TUNE))
+    (tmp_path / "run.sh").write_text("tune run lora_finetune_single_device --config ours.yaml")
+    scenario = completed(read(tmp_path / "run.sh"), {"cluster": "1x rtx-4090"}).scenario
+    assert (scenario["workload"]["global_batch"], scenario["plan"]["zero_stage"]) == (16, 0)
+
+
+@pytest.mark.parametrize(
+    ("stated", "plan", "work"),
+    [
+        ("per_device_batch_size=4 steps=10", {"micro_batch": 4, "recompute": "full"}, {"task": "pretrain"}),
+        ("ici_tensor_parallelism=2 per_device_batch_size=4.0", {"micro_batch": 8, "tensor_parallel": 2}, {}),
+        ("ici_fsdp_parallelism=8 dcn_fsdp_parallelism=2", {"data_parallel_shard": 16}, {}),
+        ("ici_fsdp_parallelism=1", {"zero_stage": 0}, {}),
+        ("remat_policy=minimal_flash weight_dtype=bfloat16", {"recompute": ["layernorm", "activation"]}, {}),
+        ("quantization=te_fp8_currentscaling", {"dtype": "fp8", "fp8_recipe": "current"}, {}),
+        ("attention=cudnn_flash_te use_sft=true", {"attention_kernel": "cudnn"}, {"task": "finetune"}),
+    ],
+)
+def test_maxtext_is_read_by_its_mesh(stated, plan, work):
+    found = completed(read(f"{MAXTEXT} {stated}"), {"cluster": "16x h100-sxm-80gb"}).scenario
+    assert found["model"] == "llama-3.1-8b"
+    assert {key: found["plan"].get(key) for key in plan} == plan
+    assert {key: found["workload"].get(key) for key in work} == work
+
+
+def test_maxtext_models_of_other_sizes_are_not_taken_for_the_named_one():
+    sized = MAXTEXT.replace(" model_name=llama3.1-8b", " base_emb_dim=1024 base_num_decoder_layers=4")
+    assert read(sized).scenario["model"]["hidden_size"] == 1024
+    assert "model" in read(f"{MAXTEXT} base_emb_dim=1024 override_model_config=true").missing
+    assert "model" in read(f"{sized} decoder_block=gemma3").missing
+
+
+def test_what_shards_is_missing_where_only_the_script_tells():
+    found = read(f"{SWIFT} --deepspeed $CONFIG --output_dir $OUT --padding_free $FREE --unknown_switch $X")
+    assert (found.scenario["plan"]["framework"], "plan.zero_stage" in found.missing) == ("deepspeed", True)
+    said = " ".join(found.without_counterpart)
+    assert "$FREE" in said
+    assert "$X" in said
+    assert "$OUT" not in said
+
+
+def test_what_only_the_script_tells_is_missing_of_pairs():
+    assert "workload.global_batch" in read(f"{MAXTEXT} per_device_batch_size=$EACH").missing
+
+
+MCORE = (
+    "NPROC_PER_NODE=8 megatron sft --model Qwen/Qwen3-8B --max_length 4096 --micro_batch_size 2 --global_batch_size 32 "
+    "--tensor_model_parallel_size 2 --sequence_parallel true --train_iters 100"
+)
+
+
+@pytest.mark.parametrize(
+    ("stated", "keys"),
+    [
+        ("", {"recompute": "selective", "zero_stage": 1, "fused_loss": True, "dtype": "bf16", "tensor_parallel": 2}),
+        ("--recompute_granularity full --recompute_method uniform --recompute_num_layers 1", {"recompute": "full"}),
+        ("--attention_backend fused --optimizer muon", {"attention_kernel": "cudnn", "optimizer": "muon"}),
+        ("--fp8_format hybrid --fp8_recipe tensorwise", {"dtype": "fp8", "fp8_recipe": "current"}),
+        ("--use_distributed_optimizer false --cross_entropy_loss_fusion false", {"zero_stage": 0, "fused_loss": False}),
+        ("--optimizer_cpu_offload true --overlap_grad_reduce true", {"offload": ["optimizer"]}),
+    ],
+)
+def test_swift_starts_megatron_with_keys_of_its_own(stated, keys):
+    found = completed(read(f"{MCORE} {stated}"), {"cluster": "8x h100-sxm-80gb"})
+    work, plan = found.scenario["workload"], found.scenario["plan"]
+    assert (found.framework, plan["framework"], work["global_batch"]) == ("Megatron-SWIFT", "megatron", 32)
+    assert work["total_tokens"] == 100 * 32 * 4096
+    assert {key: plan[key] for key in keys} == keys
+
 
 @pytest.mark.parametrize("text", [yaml.safe_dump(FACTORY), yaml.safe_dump(AXOLOTL), SWIFT])
 def test_tools_say_the_same_in_their_own_words(text):
@@ -56,7 +165,8 @@ def test_tools_say_the_same_in_their_own_words(text):
     assert (plan["quantization"], plan["optimizer"]) == ("nf4", "adamw-unfused")
     adapter = plan["adapter"]
     assert (adapter["kind"], adapter["rank"], adapter["targets"]) == ("qlora", 16, ["q_proj", "v_proj"])
-    assert found.without_counterpart == []
+    (said,) = found.without_counterpart
+    assert "workload.lengths" in said
 
 
 def test_what_a_tool_does_by_default_is_read():
@@ -66,13 +176,132 @@ def test_what_a_tool_does_by_default_is_read():
 
 
 @pytest.mark.parametrize(
-    ("named", "stage", "offload"), [("ds_z3_config.json", 3, None), ("zero2_offload", 2, ["optimizer"])]
+    ("stated", "named", "stage", "offload", "is_own"),
+    [
+        (FACTORY, "ds_z3_config.json", 3, None, True),
+        (FACTORY, "zero2_offload", 2, ["optimizer"], False),
+        (FACTORY, "our_zero1.json", 1, None, False),
+        (AXOLOTL, "zero2.json", 2, ["optimizer"], True),
+        (AXOLOTL, "zero3_bf16_cpuoffload_params.json", 3, ["parameters"], True),
+    ],
 )
-def test_configurations_that_are_not_there_are_read_by_their_names(named, stage, offload):
-    found = read(yaml.safe_dump({**FACTORY, "deepspeed": f"examples/{named}"}))
+def test_configurations_that_are_not_there_are_read_by_their_names(stated, named, stage, offload, is_own):
+    found = read(yaml.safe_dump({**stated, "deepspeed": f"examples/{named}"}))
     plan = found.scenario["plan"]
     assert (plan["framework"], plan["zero_stage"], plan.get("offload")) == ("deepspeed", stage, offload)
-    assert named in found.without_counterpart[0]
+    assert any(named in said for said in found.without_counterpart) != is_own
+
+
+FSDP2 = {"reshard_after_forward": False, "offload_params": True, "activation_checkpointing": True}
+
+
+@pytest.mark.parametrize(
+    ("keys", "stage", "offload"),
+    [
+        ({"fsdp": "full_shard auto_wrap"}, 3, None),
+        ({"fsdp": "shard_grad_op auto_wrap offload"}, 2, ["optimizer", "parameters"]),
+        ({"fsdp_version": 2, "fsdp_config": FSDP2}, 2, ["optimizer", "parameters"]),
+        ({"fsdp": "full_shard", "fsdp_config": {"fsdp_sharding_strategy": "NO_SHARD"}}, 0, None),
+        ({"fsdp": "ours.json"}, 2, ["optimizer", "parameters"]),
+    ],
+)
+def test_fsdp_is_read_in_every_form(keys, stage, offload, tmp_path):
+    (tmp_path / "ours.json").write_text(json.dumps({"fsdp": "full_shard", "fsdp_config": FSDP2}))
+    (tmp_path / "train.yaml").write_text(yaml.safe_dump({**AXOLOTL, "gradient_checkpointing": False, **keys}))
+    plan = read(tmp_path / "train.yaml").scenario["plan"]
+    assert (plan["framework"], plan["zero_stage"], plan.get("offload")) == ("fsdp", stage, offload)
+    assert plan["recompute"] == ("full" if "fsdp_version" in keys or "ours.json" in keys.values() else "none")
+
+
+def test_what_accelerate_starts_is_read_with_its_file(tmp_path):
+    sharded = {"distributed_type": "FSDP", "num_processes": 4, "fsdp_config": {"fsdp_reshard_after_forward": True}}
+    (tmp_path / "fsdp.yaml").write_text(yaml.safe_dump(sharded))
+    (tmp_path / "train.yaml").write_text(yaml.safe_dump(FACTORY))
+    (tmp_path / "run.sh").write_text("accelerate launch --config_file fsdp.yaml src/train.py train.yaml max_steps=10")
+    found = completed(read(tmp_path / "run.sh"), {"cluster": "4x rtx-4090"})
+    plan, work = found.scenario["plan"], found.scenario["workload"]
+    assert (found.framework, plan["framework"], plan["zero_stage"]) == ("LLaMA-Factory", "fsdp", 3)
+    assert (work["global_batch"], work["total_tokens"]) == (64, 10 * 64 * 4096)
+
+
+@pytest.mark.parametrize(
+    ("line", "batch"),
+    [
+        ("NPROC_PER_NODE=4 NNODES=2", 128),
+        ("export NPROC_PER_NODE=2\n", 32),
+        ("CUDA_VISIBLE_DEVICES=3", 16),
+    ],
+)
+def test_processes_are_told_by_the_environment(line, batch):
+    assert read(f"{line} {SWIFT}").scenario["workload"]["global_batch"] == batch
+
+
+def test_processes_of_accelerate_count_before_the_environment(tmp_path):
+    (tmp_path / "ours.json").write_text(json.dumps({"distributed_type": "FSDP", "num_processes": 2, "fsdp_config": {}}))
+    line = SWIFT.replace("swift sft", "accelerate launch --config_file ours.json swift/cli/sft.py")
+    (tmp_path / "run.sh").write_text(f"CUDA_VISIBLE_DEVICES=0,1 {line}")
+    scenario = read(tmp_path / "run.sh").scenario
+    assert (scenario["workload"]["global_batch"], scenario["plan"]["framework"]) == (32, "fsdp")
+
+
+def test_several_devices_of_one_process_are_refused():
+    with pytest.raises(InputError, match="CUDA_VISIBLE_DEVICES is 0,1"):
+        read(f"CUDA_VISIBLE_DEVICES=0,1 {SWIFT}")
+
+
+def test_samples_that_only_the_script_tells_are_missing():
+    each = SWIFT.replace("accumulation_steps 8", "accumulation_steps $(expr 16 / $N)")
+    assert read(f"N=2\n{each}").samples_per_device == 16
+    found = read(each)
+    assert "workload.global_batch" in found.missing
+    assert found.samples_per_device is None
+
+
+@pytest.mark.parametrize(
+    ("stated", "changed", "keys"),
+    [
+        (FACTORY, {"finetuning_type": "full", "pure_bf16": True}, {"state_dtype": "bf16", "dtype": "bf16"}),
+        (FACTORY, {"finetuning_type": "full", "pure_bf16": True, "deepspeed": "ds_z2_config"}, {"state_dtype": None}),
+        (FACTORY, {"double_quantization": False}, {"quantization": "nf4-single"}),
+        (FACTORY, {"quantization_bit": 8}, {"quantization": "int8"}),
+        (FACTORY, {"fp8": True}, {"dtype": "fp8", "fp8_recipe": "current"}),
+        (FACTORY, {"flash_attn": "fa3"}, {"attention": "flash", "attention_kernel": "flash-3"}),
+        (AXOLOTL, {"bf16": None}, {"dtype": "bf16"}),
+        (AXOLOTL, {"adapter": None}, {"adapter": None, "state_dtype": "bf16"}),
+        (AXOLOTL, {"bf16": False, "tf32": True}, {"dtype": "tf32"}),
+        (AXOLOTL, {"gradient_checkpointing": "offload"}, {"offload": ["activations"], "recompute": "full"}),
+        (AXOLOTL, {"optimizer": "adamw_torch_8bit"}, {"optimizer": "adamw-8bit"}),
+        (AXOLOTL, {"attn_implementation": "flex_attention"}, {"attention_kernel": "triton"}),
+    ],
+)
+def test_values_mean_what_the_tool_does_with_them(stated, changed, keys):
+    plan = read(yaml.safe_dump({**stated, **changed})).scenario["plan"]
+    assert {key: plan.get(key) for key in keys} == keys
+
+
+@pytest.mark.parametrize(
+    ("stated", "targets"),
+    [
+        ("model.layers.[\\d]+.(mlp|self_attn).(up|down|q|v)_proj", ["up_proj", "down_proj", "q_proj", "v_proj"]),
+        ("q_proj, k_proj", ["q_proj", "k_proj"]),
+        (["all-linear"], "all-linear"),
+    ],
+)
+def test_projections_are_read_of_lists_and_patterns(stated, targets):
+    adapter = read(yaml.safe_dump({**AXOLOTL, "lora_target_modules": stated})).scenario["plan"]["adapter"]
+    assert adapter["targets"] == targets
+
+
+def test_whole_modules_are_trained_beside_an_adapter():
+    adapter = read(yaml.safe_dump({**AXOLOTL, "lora_modules_to_save": ["embed_tokens", "lm_head"]})).scenario["plan"]
+    assert adapter["adapter"]["also_trained"] == ["embedding", "head"]
+
+
+@pytest.mark.parametrize(("key", "is_said"), [("sample_packing", True), ("pad_to_sequence_len", False)])
+def test_rows_are_said_to_be_packed_or_full(key, is_said):
+    said = read(yaml.safe_dump({**AXOLOTL, key: True})).without_counterpart
+    assert any("rows hold several samples" in one for one in said) == is_said
+    assert not any("padded" in one for one in said)
 
 
 def test_a_configuration_next_to_the_file_is_read(tmp_path):
@@ -87,10 +316,24 @@ def test_a_configuration_next_to_the_file_is_read(tmp_path):
         (yaml.safe_dump({**FACTORY, "stage": "ppo"}), "stage is 'ppo': reinforcement learning"),
         (yaml.safe_dump({**AXOLOTL, "rl": "grpo"}), "rl is 'grpo': reinforcement learning"),
         (yaml.safe_dump({**FACTORY, "deepspeed": "ours.json"}), "no such file"),
+        (yaml.safe_dump({**FACTORY, "optim": "adafactor"}), "optim is 'adafactor'"),
+        (yaml.safe_dump({**FACTORY, "use_dora": True}), "use_dora is true: DoRA"),
+        (yaml.safe_dump({**FACTORY, "tensor_model_parallel_size": 2}), "Megatron by way of LLaMA-Factory"),
+        (yaml.safe_dump({**AXOLOTL, "unfrozen_parameters": ["lm_head"]}), "training of some layers"),
+        (f"{SWIFT} --task_type seq_cls", "a classifier"),
+        (SWIFT.replace("train_type lora", "tuner_type adalora"), "AdaLoRA"),
         (yaml.safe_dump({**FACTORY, "cutoff_len": "long"}), "cutoff_len is 'long'"),
         (yaml.safe_dump({"actor_rollout_ref": {}, "algorithm": {}}), "is of verl, which is not read"),
         (yaml.safe_dump({"parallelism": {"dp": 2}, "tokens": {}, "general": {}}), "is of nanotron"),
-        ("tune run --nproc_per_node 2 lora_finetune_distributed --config llama3/8B_lora", "is of torchtune"),
+        ("tune run --nproc_per_node 2 lora_finetune_distributed --config llama3/8B_lora", "names llama3/8B_lora"),
+        ("swift sft ours.yaml", "names ours.yaml, and there is no such file"),
+        (yaml.safe_dump({**TUNE, "optimizer_in_bwd": True}), "an optimizer in the backward pass of torchtune"),
+        (yaml.safe_dump({**TUNE, "loss": {"_component_": "torchtune.rlhf.loss.DPOLoss"}}), "preference training"),
+        (f"{MCORE} --recompute_method block", "recomputation of some layers of Megatron-SWIFT"),
+        ("torchrun --nproc_per_node=8 scripts/training/run_recipe.py --recipe llama3_8b", "is of Megatron-Bridge"),
+        (f"{MAXTEXT} per_device_batch_size=0.5", "per_device_batch_size is '0.5'"),
+        (f"{MAXTEXT} remat_policy=save_qkv_proj", "remat_policy is 'save_qkv_proj'"),
+        (f"{MAXTEXT} ici_fsdp_transpose_parallelism=2", "sharding along two axes of MaxText"),
     ],
 )
 def test_what_is_not_predicted_is_refused_by_name(text, said):
@@ -118,10 +361,78 @@ def test_preference_training_is_read(text, preference, reference):
     workload = completed(found, {"cluster": "2x rtx-4090"}).scenario["workload"]
     assert (workload.get("preference"), workload.get("reference")) == (preference, reference)
     assert workload["global_batch"] == 32
-    assert found.without_counterpart == []
+    assert list(found.unread) == []
 
 
 @pytest.mark.parametrize("stated", [FACTORY, AXOLOTL])
 def test_a_key_that_nobody_knows_is_named(stated):
-    (said,) = read(yaml.safe_dump({**stated, "foreign_key": 3})).without_counterpart
+    said, *_ = read(yaml.safe_dump({**stated, "foreign_key": 3})).without_counterpart
     assert "foreign_key" in said
+
+
+def fine_tuned(**plan):
+    """Return a fine-tuning of a model that has a repository, on a node."""
+    plan = {"framework": "transformers", "micro_batch": 2, "state_dtype": "bf16", **plan}
+    plan = {key: value for key, value in plan.items() if value is not None}
+    return asked(plan, "qwen3-8b", task="finetune", sequence_length=2048, total_tokens=1e8)
+
+
+def written(tool, **plan):
+    """Return the file that a tool is given for a plan."""
+    return yaml.safe_load(write(fine_tuned(**plan), tool).files["train.yaml"])
+
+
+def test_tools_are_given_their_own_words():
+    plan = {"adapter": {"kind": "qlora", "rank": 16, "targets": ["query", "value"]}, "state_dtype": "fp32"}
+    stated = written("llama-factory", **plan)
+    assert (stated["model_name_or_path"], stated["cutoff_len"], stated["max_steps"]) == ("Qwen/Qwen3-8B", 2048, 763)
+    assert (stated["quantization_bit"], stated["lora_rank"], stated["lora_target"]) == (4, 16, "q_proj,v_proj")
+    stated = written("axolotl", **plan)
+    assert (stated["base_model"], stated["adapter"], stated["load_in_4bit"]) == ("Qwen/Qwen3-8B", "qlora", True)
+    assert (stated["lora_target_modules"], stated["pad_to_sequence_len"]) == (["q_proj", "v_proj"], True)
+    stated = written("ms-swift", **plan)
+    assert (stated["tuner_type"], stated["quant_bits"], stated["target_modules"]) == ("lora", 4, ["q_proj", "v_proj"])
+
+
+@pytest.mark.parametrize(
+    ("tool", "command", "own"),
+    [
+        ("llama-factory", "llamafactory-cli train", {"stage": "dpo", "pref_loss": "simpo"}),
+        ("axolotl", "axolotl train", {"rl": "simpo"}),
+        ("ms-swift", "swift rlhf", {"rlhf_type": "simpo"}),
+    ],
+)
+def test_preference_training_is_written(tool, command, own):
+    work = {"task": "finetune", "sequence_length": 2048, "total_tokens": 1e8, "preference": "simpo"}
+    plan = {"framework": "transformers", "micro_batch": 2, "state_dtype": "fp32" if tool == "axolotl" else "bf16"}
+    if tool == "axolotl":
+        plan["adapter"] = {"kind": "qlora"}
+    launch = write(asked(plan, "qwen3-8b", **work), tool)
+    stated = yaml.safe_load(launch.files["train.yaml"])
+    assert f"{command} train.yaml" in launch.command
+    assert own.items() <= stated.items()
+
+
+def test_what_shards_stands_beside_the_file():
+    launch = write(fine_tuned(framework="deepspeed", zero_stage=3, state_dtype=None), "ms-swift")
+    assert json.loads(launch.files["ds_config.json"])["zero_optimization"]["stage"] == 3
+    assert "NPROC_PER_NODE=8 swift sft train.yaml" in launch.command
+    stated = written("axolotl", framework="fsdp", zero_stage=2, state_dtype="fp32")
+    assert (stated["fsdp_version"], stated["fsdp_config"]["reshard_after_forward"]) == (2, False)
+
+
+@pytest.mark.parametrize(
+    ("tool", "plan", "said"),
+    [
+        ("axolotl", {"state_dtype": "fp32"}, r"plan\.state_dtype is fp32: axolotl would train with bf16"),
+        (
+            "ms-swift",
+            {"framework": "megatron", "state_dtype": None},
+            r"plan\.framework is megatron",
+        ),
+        ("llama_factory", {}, "did you mean 'llama-factory'"),
+    ],
+)
+def test_what_a_tool_has_no_key_for_is_not_written(tool, plan, said):
+    with pytest.raises(InputError, match=said):
+        written(tool, **plan)

@@ -88,7 +88,7 @@ def configuration(scenario: Scenario) -> dict[str, Any]:
         "downcast_bf16": "no",
     }
     if sharded:
-        written["fsdp_config"] = _fsdp(plan)
+        written["fsdp_config"] = fsdp_config(plan)
         written |= _hybrid(scenario)
     if plan.dtype == "fp8":
         algorithm = {"amax_compute_algo": "max", "amax_history_len": 1024} if plan.fp8_recipe == "delayed" else {}
@@ -99,7 +99,8 @@ def configuration(scenario: Scenario) -> dict[str, Any]:
     return written
 
 
-def _fsdp(plan: Plan) -> dict[str, Any]:
+def fsdp_config(plan: Plan) -> dict[str, Any]:
+    """Return the keys of ``fsdp_config`` for a plan that shards."""
     return {
         "fsdp_version": 2,
         "fsdp_reshard_after_forward": whole(plan.zero_stage) == 3,
@@ -143,7 +144,7 @@ _CHOICES: Final = {
 _SECTIONS: Final = (
     *("fsdp_config", "deepspeed_config", "megatron_lm_config", "parallelism_config", "dynamo_config", "fp8_config"),
 )
-_READ: Final = (
+READ: Final = (
     *(*_NUMBERS, *_CHOICES, *_SECTIONS, "distributed_type", "fp8_config.backend", "dynamo_config.dynamo_backend"),
     *(
         f"fsdp_config.fsdp_{key}"
@@ -281,8 +282,8 @@ def _reading(
 
 
 def _with_unread(reading: Reading, stated: Mapping[str, Any]) -> Reading:
-    given = {key: value for key, value in leaves(stated) if key not in _READ}
-    return with_unread(reading, "accelerate", given, [*_READ, *_SECTIONS], "accelerate's")
+    given = {key: value for key, value in leaves(stated) if key not in READ}
+    return with_unread(reading, "accelerate", given, [*READ, *_SECTIONS], "accelerate's")
 
 
 _REDUCED: Final = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
@@ -295,16 +296,24 @@ def _plan(stated: Mapping[str, Any]) -> dict[str, Any]:
     shard = shares.get("parallelism_config_dp_shard_size")
     groups = shares.get("parallelism_config_dp_replicate_size", 1)
     plan: dict[str, Any] = {
-        "zero_stage": _stage(fsdp) if stated.get("distributed_type") == "FSDP" else 0,
+        **sharding_of(fsdp),
+        **({} if stated.get("distributed_type") == "FSDP" else {"zero_stage": 0}),
         "dtype": {"no": "fp32"}.get(precision, precision),
-        "offload": ["optimizer", "parameters"] if _is_true(fsdp.get("fsdp_offload_params")) else "none",
-        "recompute": "full" if _is_true(fsdp.get("fsdp_activation_checkpointing")) else "none",
         "compile": str(section(stated, "dynamo_config").get("dynamo_backend", "NO")).upper() != "NO",
         "data_parallel_shard": shard if groups != 1 else None,
     }
     if precision == "fp8":
         plan["fp8_recipe"] = "delayed" if section(stated, "fp8_config").get("backend") == "TE" else "current"
     return plan
+
+
+def sharding_of(fsdp: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a plan that the keys of ``fsdp_config`` say."""
+    return {
+        "zero_stage": _stage(fsdp),
+        "offload": ["optimizer", "parameters"] if _is_true(fsdp.get("fsdp_offload_params")) else "none",
+        "recompute": "full" if _is_true(fsdp.get("fsdp_activation_checkpointing")) else "none",
+    }
 
 
 def _stage(fsdp: Mapping[str, Any]) -> int:

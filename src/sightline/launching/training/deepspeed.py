@@ -150,7 +150,7 @@ _CHOICES: Final[Mapping[str, tuple[Any, ...]]] = {
     "fp16.enabled": (True, False),
 }
 _SECTIONS: Final = ("zero_optimization", "bf16", "fp16", "optimizer", "activation_checkpointing")
-_READ: Final = (
+READ: Final = (
     *(*_NUMBERS, *_CHOICES, *_SECTIONS, "sequence_parallel_size", "optimizer.type", "optimizer.params.torch_adam"),
     *("activation_checkpointing.cpu_checkpointing", "zero_optimization.cpu_offload"),
     *("zero_optimization.cpu_offload_param", "zero_optimization.offload_optimizer.ratio"),
@@ -198,7 +198,7 @@ def reading_of(stated: Mapping[str, Any], trained: Script, devices: int | None) 
     workload = {"task": "pretrain", **trained.workload, **without_none(batch)}
     plan = {"framework": "deepspeed", **trained.plan, **plan_of(stated)}
     scenario = without_none({"model": trained.model, "workload": workload, "plan": plan})
-    given = {key: value for key, value in leaves(stated) if key not in _READ}
+    given = {key: value for key, value in leaves(stated) if key not in READ}
     reading = Reading(
         framework="deepspeed",
         scenario=scenario,
@@ -206,7 +206,7 @@ def reading_of(stated: Mapping[str, Any], trained: Script, devices: int | None) 
         samples_per_device=_of_each(stated),
         without_counterpart=[*_read_otherwise(section(stated, "zero_optimization"))],
     )
-    return with_unread(reading, "deepspeed", given, [*_READ, *_SECTIONS], "DeepSpeed's")
+    return with_unread(reading, "deepspeed", given, [*READ, *_SECTIONS], "DeepSpeed's")
 
 
 def section(stated: Mapping[str, Any], key: str) -> Mapping[str, Any]:

@@ -1,24 +1,35 @@
-"""Read tools that train by way of other frameworks - LLaMA-Factory, axolotl, ms-swift - by ``stacks.yaml``."""
+"""Read and write tools that train by way of other frameworks, such as LLaMA-Factory, by ``stacks.yaml``."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import cache
+from math import prod
 from pathlib import Path
 from typing import Any, Final
 
 from sightline.catalog.yaml12 import parse
 from sightline.content import record
 from sightline.errors import InputError, refuse
-from sightline.launching.launch import Reading
-from sightline.launching.options import not_read, plain, refuse_values
+from sightline.launching.launch import Reading, with_tokens
+from sightline.launching.options import Options, not_read, plain, refuse_values, without_none
+from sightline.launching.readers import leaves, with_unread
+from sightline.launching.shell import variables_of
 from sightline.launching.source import Source, source_of
-from sightline.launching.training import deepspeed
+from sightline.launching.training import accelerate, deepspeed
+from sightline.launching.training.script import WHOLE_MODULES
 from sightline.launching.training.shared import devices_of, launcher_and_program, missing_of
+from sightline.launching.training.stack_dialects import DERIVED
 from sightline.loading.checks import with_value
 from sightline.quantities import show
+from sightline.scenario.techniques import MODULE_NAMES
 
 NUMBERS: Final = ("plan.micro_batch", "accumulation", "workload.sequence_length", "plan.adapter.rank")
+OWN: Final = "base.yml"
+"""MaxText's file of defaults, which ``stacks.yaml`` has."""
+_SUFFIXES: Final = (".yaml", ".yml", ".json")
+SHARING: Final = ("plan.tensor_parallel", "plan.context_parallel", "plan.pipeline_parallel")
+"""Degrees by which several devices work on the same samples."""
 
 
 @record
@@ -31,9 +42,10 @@ class Marks:
     def tell(self, found: Source) -> bool:
         """Whether a file or a command is its own."""
         if found.kind == "command":
-            words = f" {' '.join(word.rpartition('/')[2] for word in found.words)} "
-            return any(f" {command.strip()} " in words for command in self.commands.split(","))
-        return len({*self.keys.split()} & found.mapping.keys()) > 1
+            names = "|".join(re.escape(command.strip()) for command in self.commands.split(","))
+            if re.search(rf"[ /]({names}) ", f" {' '.join(found.words)} "):
+                return True
+        return len({*self.keys.split()} & (found.mapping or file_of(found)).keys()) > 1
 
 
 @record
@@ -44,11 +56,28 @@ class Stack(Marks):
     release: str
     defaults: Mapping[str, Any]
     read: Mapping[str, str]
-    words: Mapping[str, Mapping[Any, Any]]
+    words: Mapping[str, Mapping[str, Any]]
     when: tuple[Mapping[str, Mapping[str, Any]], ...]
     refused: Mapping[str, Mapping[Any, str]]
+    framework: str = "transformers"
+    is_nested: bool = False
+    derived: Mapping[str, str] = field(default_factory=dict)
+    models: Mapping[str, str] = field(default_factory=dict)
+    presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    start: str = ""
+    several: str = ""
+    fsdp: Mapping[str, Any] = field(default_factory=dict)
+    always: Mapping[str, Any] = field(default_factory=dict)
+    all_linear: str = ""
+    lists: str = ""
+    also: Mapping[str, str] = field(default_factory=dict)
+    one_process: str = ""
     harmless: Mapping[str, str] = field(default_factory=dict)
     by_command: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def keys_of(self, ours: str) -> Sequence[str]:
+        """Return its keys that say one of ours."""
+        return self.read[ours].split() if ours in self.read else [self.words[ours]["key"]] if ours in self.words else ()
 
     @property
     def known(self) -> frozenset[str]:
@@ -96,51 +125,192 @@ def read(found: Source) -> Reading:
     Raises:
         InputError: It trains something that is not predicted, or has values that the tool does not take.
     """
-    stack, stated, devices, unknown = _stack(found), dict(found.mapping), None, dict[str, str]()
+    stack = _stack(found)
     assert stack is not None  # noqa: S101 - it claims what was given
-    if found.kind == "command":
-        stated, devices, unknown = _of_command(found)
+    if found.kind != "command":
+        return reading_of(stack, found, found.mapping)
+    launcher, options = launcher_and_program(found.words)
+    if (name := _named_file(found)) and not _beside(found, name):
+        raise InputError(f"{found.place} names {name}, and there is no such file; put it next to {found.place}")
+    given = {name.replace("-", "_"): _values(options.words(name)) for name in options.names()}
+    pairs = [(key, value) for key, equals, value in (word.partition("=") for word in options.plain) if equals]
+    given |= {key: plain([value]) for key, value in pairs if "$" not in value}
+    spelled = {name.replace("-", "_"): said for name, said in options.unknown.items()}
+    spelled |= {key: f"{key} is {value}, which only running it would tell" for key, value in pairs if "$" in value}
+    opened = {stack.also.get(key, key): said for key, said in spelled.items()}
+    given = {name: value for name, value in given.items() if stack.also.get(name, name) not in opened}
+    started = _accelerated(found, launcher)
+    devices = devices_of(launcher) or started.mapping.get("num_processes") or _devices_of_variables(found, stack)
+    base = accelerate.read(started).scenario["plan"] if started.mapping else {}
+    recipe = next((word for word in options.plain if word.endswith(("_distributed", "_single_device"))), None)
+    given |= {"recipe": recipe} if recipe else {}
+    alone = 1 if recipe and recipe.endswith("_single_device") else None
+    return reading_of(stack, found, {**_flat(stack, file_of(found)), **given}, alone or devices, base, opened)
+
+
+def reading_of(
+    stack: Stack,
+    found: Source,
+    stated: Mapping[str, Any],
+    devices: int | None = None,
+    base: Mapping[str, Any] = {},
+    opened: Mapping[str, str] = {},
+) -> Reading:
+    """Return what keys of a tool say as a scenario.
+
+    Args:
+        stack: The tool.
+        found: Where the keys stand.
+        stated: The keys with their values.
+        devices: How many processes are started, where that is known.
+        base: The plan of what starts the tool.
+        opened: Sentences on keys whose values only running a script would tell.
+    """
+    stated = {stack.also.get(key, key): _whole(value) for key, value in _flat(stack, stated).items()}
     refuse(list(_refusals(stack, stated)))
-    said = {**stack.defaults, **{key: value for key, value in stated.items() if value is not None}}
-    for command, keys in stack.by_command.items():
-        said = {**(keys if Marks(commands=command, keys="").tell(found) else {}), **said}
-    refuse_values(said, numbers={_key(stack, ours, said): 1 for ours in NUMBERS if _key(stack, ours, said)})
-    read_values = dict(_read(stack, said))
-    micro, accumulated = read_values["plan.micro_batch"], read_values.pop("accumulation")
-    sharding, notes = _sharding(found, read_values.pop("deepspeed", None), read_values.pop("fsdp", None))
-    scenario: dict[str, Any] = {"workload": {"task": "finetune"}, "plan": {"framework": "transformers"}}
-    for key, value in {**read_values, **sharding}.items():
-        scenario = with_value(scenario, key, value)
-    plan = scenario["plan"]
-    if plan.get("adapter", {}).get("kind") in (None, "none"):
-        plan.pop("adapter", None)
-    if devices:
-        scenario["workload"]["global_batch"] = micro * accumulated * devices
-    each = f"samples per optimizer step: {micro * accumulated} on each device"
-    unread = [key for key in stated if key not in stack.known]
-    return Reading(
+    of_command = [keys for name, keys in stack.by_command.items() if Marks(commands=name, keys="").tell(found)]
+    said = {**stack.defaults, **(of_command[0] if of_command else {}), **without_none(stated)}
+    said = without_none(said | (DERIVED[stack.name](said, stack.models) if stack.name in DERIVED else {}))
+    refuse_values(
+        said,
+        numbers={_key(stack, ours, said): 1 for ours in NUMBERS if _key(stack, ours, said)},
+        choices={str(word["key"]): tuple(word["values"]) for word in stack.words.values()},
+    )
+    missing = _left_open(stack, opened)
+    sharding, notes, *further = _sharding(stack, found, said, base)
+    for by in {"deepspeed", "fsdp"} & missing.keys():
+        sharding, missing["plan.zero_stage"] = {"plan.framework": by}, missing.pop(by)
+    said["framework"] = sharding["plan.framework"]
+    values = dict(values_of(stack, said)) | sharding
+    own = {name: values.pop(name, None) for name in ("accumulation", "steps", "rows", "loss", "recipe", "format")}
+    if values.get("plan.adapter.kind", "none") == "none":
+        values = {key: value for key, value in values.items() if not key.startswith("plan.adapter.")}
+    scenario: dict[str, Any] = {"workload": {}}
+    for key, value in values.items():
+        scenario = scenario if key in missing else with_value(scenario, key, value)
+    each = values["plan.micro_batch"] * own["accumulation"]
+    unsure = missing.pop("accumulation", missing.get("plan.micro_batch", ""))
+    is_stated = "global_batch" in scenario["workload"]
+    together = [values.get(key, 1) for key in SHARING]
+    if devices and not unsure and not is_stated and all(isinstance(degree, int) for degree in together):
+        scenario["workload"]["global_batch"] = each * devices // prod(together)
+    steps = own["steps"] if isinstance(own["steps"], int) and own["steps"] > 0 else None
+    scenario = with_tokens(scenario, steps)
+    batch = unsure or f"samples per optimizer step: {each} on each device"
+    unread = _unread(stack, stated)
+    reading = Reading(
         framework=stack.name,
         scenario=scenario,
-        missing={**missing_of(scenario, devices, batch=each), **sharding.get("missing", {})},
-        samples_per_device=micro * accumulated,
         unread=unread,
-        without_counterpart=[*not_read(unread, stack.known, f"{stack.name}'s"), *unknown.values(), *notes],
+        missing={**missing_of(scenario, devices, batch=batch), **missing},
+        samples_per_device=None if unsure or is_stated else each,
+        steps=steps,
+        without_counterpart=[
+            *not_read(unread, stack.known, f"{stack.name}'s"),
+            *_unknown(stack, opened),
+            *notes,
+            *_rows(own["rows"]),
+        ],
     )
+    return with_unread(reading, *further) if further else reading
 
 
-def _of_command(found: Source) -> tuple[dict[str, Any], int | None, dict[str, str]]:
-    """The options of a command, with those of the file that it names."""
-    launcher, options = launcher_and_program(found.words)
-    file = next((word for word in options.plain if word.endswith((".yaml", ".yml", ".json"))), None)
-    stated = dict(source_of(found.folder / file).mapping) if file and (found.folder / file).is_file() else {}
-    given = {name.replace("-", "_"): plain(options.words(name)) for name in options.names()}
-    given = {name: value for name, value in given.items() if name.replace("_", "-") not in options.unknown}
-    return {**stated, **given}, devices_of(launcher), dict(options.unknown)
+def _left_open(stack: Stack, opened: Mapping[str, str]) -> dict[str, str]:
+    """Sentences on values that only running a script would tell, by our keys."""
+    opened = {**opened, **{key: opened[of] for key, of in stack.derived.items() if of in opened}}
+    says = {ours: stack.keys_of(ours) for ours in (*stack.read, *stack.words) if ours not in ("steps", "fsdp_config")}
+    return {ours: opened[key] for ours, keys in says.items() for key in keys if key in opened}
+
+
+def _unread(stack: Stack, stated: Mapping[str, Any]) -> list[str]:
+    """Keys that nothing stands for."""
+    stating = [key for key, value in stated.items() if value not in (None, "", False)]
+    return [key for key in stating if not {key, key.split(".")[0]} & stack.known]
+
+
+def _unknown(stack: Stack, opened: Mapping[str, str]) -> list[str]:
+    """Sentences on keys whose values are not known but may matter."""
+    ruled = {key for rule in stack.when for key in rule["if"]}
+    return [said for key, said in opened.items() if key in ruled or key not in stack.known]
+
+
+def _flat(stack: Stack, stated: Mapping[str, Any], within: str = "") -> dict[str, Any]:
+    """Keys of groups as ``group.key``, where a tool has groups."""
+    found: dict[str, Any] = {}
+    for key, value in stated.items():
+        is_group = stack.is_nested and isinstance(value, Mapping)
+        found |= _flat(stack, value, f"{within}{key}.") if is_group else {f"{within}{key}": value}
+    return found
+
+
+def _whole(value: Any) -> Any:
+    """A whole number as YAML 1.1 spells it too, which these tools read, or with a point."""
+    if isinstance(value, str) and re.fullmatch(r"\d{1,3}(_\d{3}){1,4}|\d{1,15}\.0+", value):
+        return int(float(value))
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _rows(rows: str | None) -> list[str]:
+    """What samples that are shorter than a row change, in a sentence."""
+    filled = {"packed": "rows hold several samples", None: "samples are padded to the longest of a micro-batch"}
+    said = [how for key, how in filled.items() if key == rows]
+    return [f"{how}: all are read as workload.sequence_length long; state workload.lengths" for how in said]
+
+
+def file_of(found: Source) -> Mapping[str, Any]:
+    """Return what the YAML or JSON holds that a command names; nothing where there is none."""
+    path = _beside(found, _named_file(found)) if found.kind == "command" and _named_file(found) else None
+    return source_of(path).mapping if path else {}
+
+
+def _named_file(found: Source) -> str:
+    """The file with a tool's keys that a command names; empty for none."""
+    _, options = launcher_and_program(found.words)
+    words = [
+        *options.words("config"),
+        *(word for word in options.plain if word.endswith(_SUFFIXES) and "=" not in word),
+    ]
+    return next((word for word in words if Path(word).name != OWN), "")
+
+
+def _beside(found: Source, named: str) -> Path | None:
+    """The file of a relative name in a source's folder or one of those above it, from where such tools are started."""
+    places = (folder / named for folder in (found.folder, *found.folder.absolute().parents))
+    return next((place for place in places if place.is_file()), None)
+
+
+def _values(words: Sequence[str]) -> Any:
+    return list(words) if len(words) > 1 else plain(words)
+
+
+def _accelerated(found: Source, launcher: Options) -> Source:
+    """Accelerate's configuration that a command names; an empty one where there is none."""
+    path = _beside(found, launcher.text("config-file")) if launcher.has("config-file") else None
+    return source_of(path) if path else Source(place="", text="")
+
+
+def _devices_of_variables(found: Source, stack: Stack) -> int | None:
+    """The devices that a command's environment gives; None where it does not say."""
+    variables = variables_of(found.text)
+    each, nodes = variables.get("NPROC_PER_NODE", ""), variables.get("NNODES", "1")
+    visible = variables.get("CUDA_VISIBLE_DEVICES", "")
+    if not each and re.fullmatch(r"\d+(,\d+)*", visible):
+        each = str(len(visible.split(",")))
+        if stack.one_process and each != "1":
+            raise InputError(
+                f"CUDA_VISIBLE_DEVICES is {visible} without NPROC_PER_NODE: {stack.one_process} of {stack.name}, which "
+                "is not predicted"
+            )
+    return int(each) * int(nodes) if each.isdecimal() and nodes.isdecimal() else None
 
 
 def _refusals(stack: Stack, stated: Mapping[str, Any]) -> Iterator[str]:
     for key, reasons in stack.refused.items():
-        if (what := reasons.get(_word(stated.get(key)))) is not None:
+        value = _word(stated.get(key))
+        general = None if value in ("None", "none", "", False, 0) else reasons.get("any")
+        general = reasons.get("more") if isinstance(value, int) and value > 1 and general is None else general
+        what = reasons.get(value, general)
+        if what is not None:
             yield f"{key} is {show(stated[key])}: {what} of {stack.name}, which is not predicted"
 
 
@@ -153,45 +323,99 @@ def _key(stack: Stack, ours: str, said: Mapping[str, Any]) -> str:
     return next((key for key in stack.read.get(ours, "").split() if key in said), "")
 
 
-def _read(stack: Stack, said: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Our keys with what the tool says."""
-    for ours in stack.read:
-        if key := _key(stack, ours, said):
-            yield ours, _targets(said[key]) if ours == "plan.adapter.targets" else said[key]
+def values_of(stack: Stack, said: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield our keys with what the tool says, a later value in place of one before it."""
+    yield "workload.task", "finetune"
     yield "plan.dtype", "fp32"
+    for ours in stack.read:
+        if (key := _key(stack, ours, said)) and not ours.startswith(("deepspeed", "fsdp")):
+            yield ours, _LISTS[ours](said[key]) if ours in _LISTS else said[key]
     for ours, words in stack.words.items():
-        value = _word(said.get(words["key"]))
-        if value in words and value != "key":
-            yield ours, words[value]
+        if (key := words["key"]) in said:
+            yield ours, words["values"][said[key]]
     for rule in stack.when:
         if all(_word(said.get(key)) == value for key, value in rule["if"].items()):
             yield from rule["then"].items()
 
 
+def _names(stated: Any) -> list[str]:
+    """Names as a list, or separated by commas."""
+    return [name.strip() for name in stated.split(",")] if isinstance(stated, str) else list(stated or ())
+
+
 def _targets(stated: Any) -> Any:
-    """Projections with an adapter, as a list or separated by commas."""
-    names = [name.strip() for name in stated.split(",")] if isinstance(stated, str) else list(stated or ())
-    return "all-linear" if {*names} & {"all", "all-linear"} else names
+    """Projections with an adapter; of a pattern those that it names."""
+    if isinstance(stated, str) and re.search(r"[|\\(*]", stated):
+        spelled = re.sub(r"\(([\w|]+)\)_proj", lambda found: " ".join(f"{n}_proj" for n in found[1].split("|")), stated)
+        return [name for name in dict.fromkeys(re.findall(r"\w+", spelled)) if name in MODULE_NAMES] or [stated]
+    names = _names(stated)
+    return "all-linear" if {*names} in ({"all"}, {"all-linear"}) else names
 
 
-def _sharding(found: Source, named: Any, fsdp: Any) -> tuple[dict[str, Any], list[str]]:
-    """What DeepSpeed's configuration or FSDP says: by its file, or by a name that says the stage."""
-    if fsdp:
-        whole = "full_shard" in str(fsdp) or isinstance(fsdp, Mapping)
-        moved = {"plan.offload": ["optimizer", "parameters"]} if "offload" in str(fsdp) else {}
-        return {"plan.framework": "fsdp", "plan.zero_stage": 3 if whole else 2, **moved}, []
-    if not named:
-        return {}, []
-    stated = named if isinstance(named, Mapping) else None
-    if stated is None and (found.folder / str(named)).is_file():
-        stated = source_of(found.folder / str(named)).mapping
-    if stated is not None:
+def _also_trained(stated: Any) -> list[str]:
+    """Whole modules that are trained beside an adapter, by our names where they have one."""
+    parts = {name: part for part, names in WHOLE_MODULES.items() for name in names} | {"output_layer": "head"}
+    return list(dict.fromkeys(parts.get(name, name) for name in _names(stated)))
+
+
+_LISTS: Final = {"plan.adapter.targets": _targets, "plan.adapter.also_trained": _also_trained}
+
+
+def _sharding(stack: Stack, found: Source, said: Mapping[str, Any], base: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What DeepSpeed's configuration, FSDP or what starts the tool says: the framework, and how it shards."""
+    named = said.get(_key(stack, "deepspeed", said))
+    if any(said.get(_key(stack, key, said)) for key in ("fsdp", "fsdp_config")):
+        return _fsdp(found, said.get("fsdp"), said.get("fsdp_config"))
+    if named:
+        return _deepspeed(stack, found, named)
+    if base:
+        kept = {key: value for key, value in base.items() if key != "micro_batch" and value not in ("none", None)}
+        return {f"plan.{key}": value for key, value in kept.items() if key not in ("dtype", "compile")}, []
+    return {"plan.framework": stack.framework}, []
+
+
+def _deepspeed(stack: Stack, found: Source, named: Any) -> tuple[Any, ...]:
+    """What DeepSpeed's configuration says: by its file, as the tool's own, or by a name with the stage."""
+    of = {"plan.framework": "deepspeed"}
+    path = None if isinstance(named, Mapping) else _beside(found, str(named))
+    if path or isinstance(named, Mapping):
+        stated = named if path is None else source_of(path).mapping
         own = {key: value for key, value in deepspeed.plan_of(stated).items() if key not in ("micro_batch", "dtype")}
-        return {f"plan.{key}": value for key, value in {"framework": "deepspeed", **own}.items()}, []
-    stage = re.search(r"(?:z|zero|stage)_?([0-3])", str(named).lower())
+        given = {key: value for key, value in leaves(stated) if key not in deepspeed.READ}
+        return {**of, **{f"plan.{key}": value for key, value in own.items()}}, [], "deepspeed", given
+    stem = re.sub(r"\.json$", "", str(named).rpartition("/")[2])
+    if stem in stack.presets:
+        return {**of, **stack.presets[stem]}, []
+    stage = re.search(r"(?:z|zero|stage)_?([0-3])", stem.lower())
     if stage is None:
         raise InputError(f"deepspeed is {show(named)}, and there is no such file; put it next to {found.place}")
-    offloads = ["optimizer", *(["parameters"] if stage[1] == "3" else [])] if "offload" in str(named).lower() else []
-    read_as = {"plan.framework": "deepspeed", "plan.zero_stage": int(stage[1])}
+    offloads = ["optimizer", *(["parameters"] if stage[1] == "3" else [])] if "offload" in stem.lower() else []
     said = f"there is no file {named} next to it; it is read as ZeRO-{stage[1]}{' with offload' if offloads else ''}"
-    return {**read_as, **({"plan.offload": offloads} if offloads else {})}, [said]
+    return {**of, "plan.zero_stage": int(stage[1]), **({"plan.offload": offloads} if offloads else {})}, [said]
+
+
+_STRATEGIES: Final = ("no_shard", "shard_grad_op", "hybrid_shard_zero2", "hybrid_shard", "full_shard")
+
+
+def _fsdp(found: Source, words: Any, named: Any) -> tuple[Any, ...]:
+    """What FSDP's words and its configuration say, either of which may be a file."""
+    said: list[str] = []
+    stated = dict(named) if isinstance(named, Mapping) else {}
+    for name in (words, named):
+        if isinstance(name, str) and (path := _beside(found, name)):
+            held = source_of(path).mapping
+            words, stated = held.get("fsdp", words if name is named else ""), {**held.get("fsdp_config", held)}
+    text = " ".join(words) if isinstance(words, list | tuple) else str(words)
+    if text == "fsdp2":
+        stated = {"activation_checkpointing": True, **stated}
+    keys = {key if key.startswith("fsdp_") else f"fsdp_{key}": value for key, value in stated.items()}
+    strategy = next((one for one in _STRATEGIES if one in text), "full_shard")
+    keys.setdefault("fsdp_sharding_strategy", strategy)
+    keys.setdefault("fsdp_offload_params", "offload" in text)
+    if "HYBRID" in str(keys["fsdp_sharding_strategy"]).upper():
+        said.append("FSDP shards over some devices: read as over all; state plan.data_parallel_shard")
+    groups = {f"fsdp_config.{key}": value for key, value in keys.items() if key[5] != "_"}
+    given = {key: value for key, value in groups.items() if key not in accelerate.READ}
+    plan = {key: value for key, value in accelerate.sharding_of(keys).items() if value != "none"}
+    whole = {"plan.framework": "fsdp", **{f"plan.{key}": value for key, value in plan.items()}}
+    return whole, said, "accelerate", given

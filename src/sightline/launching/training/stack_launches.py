@@ -1,0 +1,181 @@
+"""Write a scenario as the file of a tool that trains by way of other frameworks, by the same ``stacks.yaml``.
+
+What is written is read back: where a plan comes back as another one, the tool has no key for it.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import yaml
+
+from sightline.errors import InputError, nearest, refuse
+from sightline.launching.hugging_face import repository_of
+from sightline.launching.launch import Launch
+from sightline.launching.source import Source
+from sightline.launching.training import accelerate, deepspeed, script
+from sightline.launching.training.rules import refusals
+from sightline.launching.training.shared import on_every_node, per_node, whole, with_micro_batch
+from sightline.launching.training.stacks import Stack, reading_of, stacks, values_of
+from sightline.loading import scenario_from_mapping
+from sightline.loading.checks import stated_at
+from sightline.loading.written import to_mapping
+from sightline.quantities import show
+from sightline.scenario import Scenario
+from sightline.scenario.techniques import ALL_LINEAR, MODULE_NAMES
+
+FILE: Final = "train.yaml"
+SHARDED: Final = {"deepspeed": "ds_config.json", "fsdp": "fsdp.json"}
+"""Files beside it, by framework."""
+_OWN: Final = ("optimizer", "activation_checkpointing")
+"""Keys of DeepSpeed's configuration that these tools say themselves."""
+_OF_DATA: Final = ("total_tokens", "lengths", "packing")
+
+
+def check_tool(tool: str) -> Stack:
+    """Return the tool of a name.
+
+    Raises:
+        InputError: There is none.
+    """
+    named = {stack.name.lower(): stack for stack in stacks() if stack.start}
+    if tool.lower() not in named:
+        raise InputError(
+            f"{show(tool)} is no tool that is written{nearest(tool, list(named))}; written: {', '.join(named)}"
+        )
+    return named[tool.lower()]
+
+
+def write(scenario: Any, tool: str) -> Launch:
+    """Return the launch of a scenario with a tool.
+
+    Raises:
+        InputError: There is no such tool, or it has no key for something of the scenario; a sentence each.
+    """
+    stack = check_tool(tool)
+    if not isinstance(scenario, Scenario):
+        raise InputError(f"{stack.name} trains; workload.task is {scenario.workload.task}")
+    refuse(refusals(scenario))
+    asked = with_micro_batch(scenario)
+    repository = repository_of(asked.model.name) if script.named_model(asked.model) else ""
+    if not repository:
+        raise InputError(f"model is {asked.model.name}: {stack.name} loads a repository; the catalog knows none of it")
+    wanted = _wanted(asked, repository)
+    stated, files = _settings(stack, asked, wanted)
+    refuse(list(_lost(stack, asked, {**stated, **files})))
+    nodes = asked.cluster.nodes
+    own = (name for name, keys in stack.by_command.items() if keys.keys() & stated.keys())
+    command = next(own, stack.commands.partition(",")[0])
+    places = {"each": per_node(asked.cluster), "nodes": nodes, "command": command}
+    texts = {SHARDED[framework]: script.json_text(settings) for framework, settings in files.items()}
+    named = {framework: SHARDED[framework] for framework in files}
+    samples = "workload.lengths: samples are as long as those of the data set"
+    return Launch(
+        framework=stack.name,
+        command=stack.start.format(**places, several=stack.several.format(**places) if nodes > 1 else ""),
+        files={FILE: yaml.safe_dump({**stated, **named}, sort_keys=False), **texts},
+        without_counterpart=[
+            f"the data set and the learning rate in {FILE} are examples",
+            *([] if asked.workload.lengths is None else [samples]),
+            *on_every_node(asked.cluster),
+        ],
+    )
+
+
+def _wanted(scenario: Scenario, repository: str) -> dict[str, Any]:
+    """The scenario's values by dotted key, and what ``stacks.yaml`` has keys of its own for."""
+    mapping = _comparable(scenario)
+    offload, adapter = mapping["plan"]["offload"], mapping["plan"]["adapter"]
+    adapter = {"kind": "none"} if adapter == "none" else {key: _shortest(value) for key, value in adapter.items()}
+    plan = {**mapping["plan"], "offload": offload if isinstance(offload, list) else [offload], "adapter": adapter}
+    steps = scenario.workload.steps
+    return {
+        **mapping,
+        "plan": plan,
+        "model": repository,
+        "accumulation": script.accumulation(scenario),
+        "steps": None if steps is None else whole(steps),
+        "rows": "packed" if scenario.workload.packing else "full" if scenario.workload.lengths is None else None,
+    }
+
+
+def _comparable(scenario: Scenario) -> dict[str, Any]:
+    """A scenario's keys without those that no tool says or that do nothing; an adapter of 4 bits is always qlora."""
+    mapping = to_mapping(scenario)
+    plan, work = mapping["plan"], mapping["workload"]
+    if isinstance(plan["adapter"], Mapping) and plan["quantization"].startswith("nf4"):
+        plan["adapter"] = {**plan["adapter"], "kind": "qlora"}
+    left = {"expert_skew", "replicas", *(["context_exchange"] if plan["context_parallel"] == 1 else [])}
+    left |= {"attention_kernel"} if plan["attention"] == "eager" else set()
+    kept = {key: value for key, value in plan.items() if key not in left}
+    return {**mapping, "plan": kept, "workload": {key: value for key, value in work.items() if key not in _OF_DATA}}
+
+
+def _shortest(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _settings(stack: Stack, scenario: Scenario, wanted: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The keys of the tool, and those of the files beside it by framework."""
+    framework = scenario.plan.framework.name
+    stated: dict[str, Any] = dict(stack.always)
+    has_adapter = stated_at(wanted, "plan.adapter.kind") != "none"
+    for ours, keys in stack.read.items():
+        value = _names(stack, ours, stated_at(wanted, ours))
+        if value not in (None, []) and (has_adapter or not ours.startswith("plan.adapter")):
+            stated[keys.split()[0]] = value
+    degrees = [keys.split()[0] for ours, keys in stack.read.items() if ours.endswith("_parallel")]
+    stated = {key: value for key, value in stated.items() if key not in degrees or value != 1}
+    for ours, words in stack.words.items():
+        word = next((its for its, own in words["values"].items() if own == stated_at(wanted, ours)), None)
+        stated |= {words["key"]: word} if word is not None else {}
+    for rule in stack.when:
+        meant = {**stack.defaults, **stated, "framework": framework}
+        if rule["if"].get("framework", framework) != framework:
+            continue
+        if all(stated_at(wanted, ours) == value for ours, value in rule["then"].items()):
+            told = dict(values_of(stack, meant))
+            is_said = all(told.get(ours) == value for ours, value in rule["then"].items())
+            stated |= {} if is_said else {key: value for key, value in rule["if"].items() if key != "framework"}
+    files: dict[str, Any] = {}
+    if framework == "deepspeed":
+        settings = deepspeed.configuration(scenario)
+        files["deepspeed"] = {key: value for key, value in settings.items() if key not in _OWN}
+    elif framework == "fsdp" and scenario.plan.zero_stage > 0:
+        sharded = accelerate.fsdp_config(scenario.plan) | {"fsdp_activation_checkpointing": False}
+        plain = {key.removeprefix("fsdp_"): value for key, value in sharded.items() if key != "fsdp_version"}
+        own = {**stack.fsdp.get("fsdp_config", {}), **plain}
+        is_file = stack.fsdp.get("fsdp") == SHARDED["fsdp"]
+        stated |= {} if is_file else {**stack.fsdp, "fsdp_config": own}
+        files |= {"fsdp": {"fsdp": "full_shard auto_wrap", "fsdp_config": own}} if is_file else {}
+    stated = {key: value for key, value in stated.items() if value != "none"}
+    return stated, files
+
+
+def _names(stack: Stack, ours: str, value: Any) -> Any:
+    """Projections and whole modules as checkpoints call them."""
+    if ours == "plan.adapter.targets" and value == ALL_LINEAR:
+        return stack.all_linear or None
+    if ours not in ("plan.adapter.targets", "plan.adapter.also_trained") or not value:
+        return value
+    projections = {word: name for name, word in reversed([*MODULE_NAMES.items()])}
+    named = projections | {part: names[0] for part, names in script.WHOLE_MODULES.items()}
+    names = [named[word] for word in value]
+    return stack.lists.join(names) if stack.lists else names
+
+
+def _lost(stack: Stack, scenario: Scenario, stated: Mapping[str, Any]) -> Iterator[str]:
+    """Sentences on what comes back of the tool's keys as something else."""
+    if isinstance(both := stated.get("fsdp"), Mapping):
+        stated = {**stated, **both}
+    found = reading_of(stack, Source(place=FILE, text=""), stated, scenario.cluster.devices).scenario
+    asked = _comparable(scenario)
+    back = _comparable(scenario_from_mapping({**found, "model": asked["model"], "cluster": asked["cluster"]}))
+    for part in ("workload", "plan"):
+        for key in {**asked[part], **back[part]}:
+            one, other = asked[part].get(key), back[part].get(key)
+            if one != other:
+                yield f"{part}.{key} is {_shown(one)}: {stack.name} would train with {_shown(other)}"
+
+
+def _shown(value: Any) -> str:
+    return show(value).strip("'")
