@@ -87,6 +87,18 @@ def test_launch_writes_a_script_and_says_of_which_plan(file, in_process, tmp_pat
     assert script.stat().st_mode & stat.S_IXUSR
 
 
+def test_a_launch_may_be_of_a_tool(file, in_process, tmp_path):
+    fine_tuned = ("plan.framework=fsdp", "workload.task=finetune", "model=qwen3-8b", "cluster=8x h100-sxm-80gb")
+    asked = ("plan", file, *(word for one in fine_tuned for word in ("--set", one)), "--top", 1)
+    code, _, err = in_process(*asked, "--launch", tmp_path / "run", "--with", "llama-factory")
+    assert (code, "LLaMA-Factory" in err) == (0, True)
+    assert "Qwen/Qwen3-8B" in (tmp_path / "run" / "train.yaml").read_text()
+    code, out, err = in_process(*asked, "--with", "axolotl")
+    assert (code, out, "--launch" in err) == (2, "", True)
+    code, out, err = in_process("plan", file, "--launch", tmp_path / "other", "--with", "axolotl")
+    assert (code, "plan.framework is" in err) == (2, True)
+
+
 def test_a_launch_says_why_it_is_not_of_the_first_plan(file, in_process, tmp_path):
     asked = ["plan", file, "--set", "plan.zero_stage={any: [1, 2]}", "--set", "plan.recompute=none"]
     _, out, _ = in_process(*asked, "--json")

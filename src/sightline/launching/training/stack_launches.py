@@ -13,7 +13,7 @@ from sightline.launching.hugging_face import repository_of
 from sightline.launching.launch import Launch
 from sightline.launching.source import Source
 from sightline.launching.training import accelerate, deepspeed, script
-from sightline.launching.training.rules import refusals
+from sightline.launching.training.rules import SCRIPTED, refusals
 from sightline.launching.training.shared import on_every_node, per_node, whole, with_micro_batch
 from sightline.launching.training.stacks import Stack, reading_of, stacks, values_of
 from sightline.loading import scenario_from_mapping
@@ -54,6 +54,8 @@ def write(scenario: Any, tool: str) -> Launch:
     stack = check_tool(tool)
     if not isinstance(scenario, Scenario):
         raise InputError(f"{stack.name} trains; workload.task is {scenario.workload.task}")
+    if scenario.plan.framework.name not in SCRIPTED:
+        raise InputError(f"plan.framework is {scenario.plan.framework.name}; {stack.name} has {', '.join(SCRIPTED)}")
     refuse(refusals(scenario))
     asked = with_micro_batch(scenario)
     repository = repository_of(asked.model.name) if script.named_model(asked.model) else ""
@@ -67,15 +69,13 @@ def write(scenario: Any, tool: str) -> Launch:
     command = next(own, stack.commands.partition(",")[0])
     places = {"each": per_node(asked.cluster), "nodes": nodes, "command": command}
     texts = {SHARDED[framework]: script.json_text(settings) for framework, settings in files.items()}
-    named = {framework: SHARDED[framework] for framework in files}
-    samples = "workload.lengths: samples are as long as those of the data set"
     return Launch(
         framework=stack.name,
         command=stack.start.format(**places, several=stack.several.format(**places) if nodes > 1 else ""),
-        files={FILE: yaml.safe_dump({**stated, **named}, sort_keys=False), **texts},
+        files={FILE: yaml.safe_dump({**stated, **{key: SHARDED[key] for key in files}}, sort_keys=False), **texts},
         without_counterpart=[
             f"the data set and the learning rate in {FILE} are examples",
-            *([] if asked.workload.lengths is None else [samples]),
+            *(["workload.lengths: those of the data set count"] if asked.workload.lengths is not None else []),
             *on_every_node(asked.cluster),
         ],
     )
