@@ -17,6 +17,7 @@ from sightline.profile import BOUNDS, MEMORY_PARTS, REFERENCE, TRAINING, Profile
 from sightline.scenario import Scenario
 
 ROUNDING = 1e-12
+DRAFTS = {"tokens": 3, "acceptance": 0.7}
 
 
 def planned(scenario: Scenario, **changes: Any) -> Scenario:
@@ -271,8 +272,23 @@ def test_work_that_hides_or_fills_is_counted_once(model, cluster, plan):
 
 
 def test_more_flops_alone_make_no_matrix_unit():
-    plan = {"framework": "llama.cpp", "speculative": {"tokens": 3, "acceptance": 0.7}, "quantization": "q4_0"}
+    plan = {"framework": "llama.cpp", "speculative": DRAFTS, "quantization": "q4_0"}
     for engine in (plan, {"disaggregate": {"prefill": {}, "decode": {}}}):
         cluster = f"{1 + ('disaggregate' in engine)}x apple-m2-10core-16gb"
         question = generation(cluster=cluster, batch=33, prompt_tokens=333, continuous=True, plan=engine)
         assert not laws.broken(question)
+
+
+@pytest.mark.parametrize(
+    ("model", "cluster", "batch", "plan"),
+    [
+        ("llama-2-70b", "4x h800-sxm-80gb", 200, {"framework": "tensorrt-llm", "speculative": DRAFTS}),
+        ("mixtral-8x22b", "2x mi210", 200, {"framework": "vllm", "speculative": DRAFTS}),
+        ("qwen3-32b", "8x apple-m1-max-32core-64gb", 400, {"framework": "tensorrt-llm"}),
+    ],
+)
+def test_a_step_that_takes_a_prompt_along_pays_for_the_tokens_of_both(model, cluster, batch, plan):
+    """A doubled batch in a steady loop is not faster, though twice as many of its steps share a prefill's pass."""
+    degrees = {"tensor_parallel": int(cluster.split("x")[0])}
+    work = {"batch": batch, "prompt_tokens": 16, "output_tokens": 1000, "continuous": True}
+    assert not laws.broken(generation(model=model, cluster=cluster, plan=plan | degrees, **work))

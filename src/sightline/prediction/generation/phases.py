@@ -15,6 +15,7 @@ from sightline.prediction.generation.replica import (
     Worker,
     drafted_tokens,
     iteration_of,
+    iteration_time,
     tokens_per_pass,
     worker_of,
 )
@@ -196,9 +197,10 @@ class PricedGeneration:
             return price_generation(of_some(self.scenario, chosen), tuple(self.passes))
         return replace(self, scenario=of_some(self.scenario, chosen), place=self.place[chosen])
 
-    def attention_s(self, constants: InferenceConstants) -> Number:
-        """Return the seconds of a decode step that new tokens spend with the tokens before them."""
-        return self.of_each(self.decode.attention_s(self.decode.in_engine(constants)))
+    def shared_s(self, constants: InferenceConstants) -> Number:
+        """Return the seconds on the device of a pass over the prompts and the decoding sequences together."""
+        groups = [group for one in self.passes.values() for group in one.kernels.batch.groups]
+        return self.of_each(iteration_time(self.worker, Batch.of(*groups), constants).times.device_s)
 
 
 def price_generation(scenario: GenerationScenario, phases: Sequence[PhaseName] = PHASES) -> PricedGeneration:

@@ -161,8 +161,10 @@ def _steady_course(workers: Workers, prefill: Phase, decode: Phase, constants: I
     plan, work = workers.scenario.plan, workers.decoding.scenario.workload
     others = work.batch / (plan.data_parallel * plan.replicas) * ((work.output_tokens - 1.0) / work.output_tokens)
     replaced = others / workers.prefilling.prompts * _held_up(workers.decoding)
-    shared = _without_shared(workers.decoding, decode, replaced * prefill.passes, constants)
-    return Course(decode=shared, replaced=replaced)
+    if plan.engine.scheduling.mixed_batches:
+        shared = smaller(replaced * prefill.passes, decode.passes)
+        decode = replace(decode, passes=decode.passes - shared * _spared(workers.decoding, prefill, decode, constants))
+    return Course(decode=decode, replaced=replaced)
 
 
 def _held_up(priced: PricedGeneration) -> Number:
@@ -181,13 +183,15 @@ def _held_up(priced: PricedGeneration) -> Number:
     return 1.0 - smaller(own / work.batch, 1.0)
 
 
-def _without_shared(priced: PricedGeneration, decode: Phase, prefills: Number, constants: InferenceConstants) -> Phase:
-    """The decode steps without those that prefills take along: of such a step only its attention is added."""
-    if not priced.scenario.plan.engine.scheduling.mixed_batches:
-        return decode
-    own_share = priced.attention_s(constants) / decode.pass_s
-    taken = smaller(prefills, decode.passes) * (1.0 - own_share)
-    return replace(decode, passes=decode.passes - taken)
+def _spared(priced: PricedGeneration, prefill: Phase, decode: Phase, constants: InferenceConstants) -> Number:
+    """Which share of a decode step is spared where a prefill takes it along.
+
+    What the tokens of both take on the device longer than the prompts alone stays, and no less than what the step takes
+    longer than the prefill. Left out: the engine's own code for the decoding sequences of such a pass, as its constants
+    were fitted.
+    """
+    beyond_s = larger(priced.shared_s(constants) - prefill.times.device_s, decode.pass_s - prefill.pass_s)
+    return 1.0 - smaller(larger(beyond_s / decode.pass_s, 0.0), 1.0)
 
 
 # Disaggregated pools: workers that only prefill hold nobody up, but their prompts wait for each other.

@@ -115,13 +115,6 @@ class PricedPass:
             [float(block.count) for block in blocks], [operator_times(block.operators, prices) for block in blocks]
         )
 
-    def attention_s(self, prices: Prices) -> Number:
-        """Return the seconds of the pass that new tokens spend with the tokens before them."""
-        return sum(
-            block.count * seconds_of([op for op in block.operators if isinstance(op, ATTENDING)], prices)
-            for block in self.program.layers
-        )
-
 
 def price_passes(passes: Sequence[Program], ranks: Ranks) -> Prices:
     """Return the price of every operator of several passes, priced together where launches are asynchronous."""
