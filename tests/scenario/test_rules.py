@@ -19,7 +19,7 @@ from sightline.loading import generation as generation_loader
 from sightline.loading import training as training_loader
 from sightline.scenario import GenerationScenario, Scenario
 from sightline.scenario.rules import GENERATION_RULES, POOL_RULES, TRAINING_RULES, verdict
-from sightline.scenario.rules.rulebook import Facts, Rule, broken_rules, needed
+from sightline.scenario.rules.rulebook import Check, Checks, Facts, Rule, broken_rules, needed
 
 MODELS = {
     "dense": "llama-3-8b",
@@ -311,3 +311,11 @@ def test_workers_of_their_own_fill_the_cluster_together() -> None:
     valid, rejected = verdict(replace(split, plan=replace(split.plan, tensor_parallel=decode)))
     assert valid.tolist() == [False, True, False]
     assert rejected == {"tensor_heads": 1, "disaggregated_devices": 2}
+
+
+def test_a_rule_that_was_kept_is_asked_again_of_other_facts():
+    def even(number: int) -> Checks:
+        yield Check(number % 2 == 0, "{number} is odd")
+
+    said = [list(broken_rules([even], {"number": number})) for number in (2, 2, 3, 3, 2)]
+    assert said == [[], [], ["3 is odd"], ["3 is odd"], []]

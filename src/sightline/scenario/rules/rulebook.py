@@ -13,7 +13,7 @@ from inspect import signature
 from math import prod
 from operator import and_
 from types import FunctionType, ModuleType
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import Any, Final, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,17 +98,26 @@ def needed(rule: Rule) -> tuple[str, ...]:
     return tuple(signature(rule).parameters)
 
 
+_KEPT: Final[dict[Rule, list[Any]]] = {}
+"""The facts of the plan by which each rule was last kept."""
+
+
 def broken_rules(rules: Iterable[Rule], facts: Facts) -> Iterator[Broken]:
-    """Yield a sentence for everything that one plan breaks, as far as the facts are known."""
+    """Yield a sentence for everything that one plan breaks, as far as the facts are known.
+
+    Most facts of a row of a table are those of the row before: a rule that they kept is not asked again.
+    """
     for rule in rules:
         try:
-            known = {name: facts[name] for name in needed(rule)}
+            known = [facts[name] for name in needed(rule)]
         except KeyError:
             continue
-        for allowed, sentence, figures in rule(**known):
-            if not allowed:
-                said = sentence() if callable(sentence) else sentence.format(**{**known, **figures})
-                yield Broken(said, rule.__name__)
+        broken = [] if known == _KEPT.get(rule) else [check for check in rule(*known) if not check.allowed]
+        if not broken:
+            _KEPT[rule] = known
+        for _, sentence, figures in broken:
+            named = {**dict(zip(needed(rule), known, strict=True)), **figures}
+            yield Broken(sentence() if callable(sentence) else sentence.format(**named), rule.__name__)
 
 
 def judged(questions: Iterable[tuple[Iterable[Rule], Facts]]) -> Verdict:
