@@ -296,7 +296,7 @@ def flatten(mapping: Mapping[str, Any], prefix: str = "", separator: str = ".") 
     """Return nested mappings as one level of keys, joined by the separator; lists of plain values stay as they are."""
     flat: dict[str, Any] = {}
     for key, value in mapping.items():
-        if isinstance(value, Mapping):
+        if type(value) not in _ATOMS and isinstance(value, Mapping):
             flat |= flatten(value, f"{prefix}{key}{separator}", separator)
         else:
             flat[f"{prefix}{key}"] = value

@@ -93,7 +93,7 @@ def as_json(value: Any) -> Any:
     """
     if type(value) in _PLAIN or (type(value) is float and math.isfinite(value)):
         return value
-    if isinstance(value, Mapping):
+    if isinstance(value, (dict, Mapping)):
         return {str(key): as_json(item) for key, item in value.items()}
     if isinstance(value, np.ndarray | np.generic):
         return as_json(value.tolist())

@@ -1,10 +1,11 @@
 """``measured``: what somebody measured, under the keys of results and in any unit of its quantity."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from sightline import quantities
+from sightline.content import remembered
 from sightline.errors import InputError
 from sightline.loading.checks import Complaints, check, each, require, with_value
 from sightline.loading.clusters import forgotten_units, made_of_technology, read_as, read_cluster
@@ -166,10 +167,9 @@ def _with_part(measured: Mapping[str, Any], key: str, value: Any) -> Any:
     return with_value({"measured": measured}, f"measured.{key}", value)["measured"]
 
 
-def _remarks(stated: str | Mapping[str, Any], cluster: Cluster) -> Iterator[str]:
-    yield from read_as(stated)
-    yield from made_of_technology(cluster)
-    yield from forgotten_units(cluster)
+@remembered(256)
+def _remarks(stated: str | Mapping[str, Any], cluster: Cluster) -> tuple[str, ...]:
+    return (*read_as(stated), *made_of_technology(cluster), *forgotten_units(cluster))
 
 
 def facts_of(

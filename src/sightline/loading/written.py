@@ -138,8 +138,6 @@ def _plain(value: Any) -> Any:
     """Plain JSON values: NumPy's as Python's, absent ones left out."""
     if isinstance(value, dict):
         return {k: _plain(v) for k, v in value.items() if v is not None}
-    if isinstance(value, np.ndarray | np.generic):
-        return value.tolist()
-    if isinstance(value, list | tuple):
+    if isinstance(value, (list, tuple)):
         return [_plain(v) for v in value]
-    return value
+    return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value

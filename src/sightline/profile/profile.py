@@ -384,7 +384,7 @@ class Profile:
 
 def longest(names: Sequence[str], seconds: Mapping[str, Number]) -> Any:
     """Return the name of most seconds, the first of equal ones; an array of names where seconds are arrays."""
-    if all(np.ndim(seconds[name]) == 0 for name in names):
+    if not any(isinstance(seconds[name], np.ndarray) for name in names):
         return max(names, key=lambda name: float(seconds[name]))
     stacked = np.stack(np.broadcast_arrays(*(seconds[name] for name in names)))
     return np.array(names)[stacked.argmax(axis=0)]

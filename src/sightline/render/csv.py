@@ -42,11 +42,9 @@ def to_csv(profiles: Sequence[Profile], cells: Sequence[Mapping[str, Any]] = ())
 
 def csv_text(lines: Sequence[Mapping[str, Any]]) -> str:
     """Return mappings as CSV text under all their keys; absent and unknown values are empty cells."""
-    header = list(dict.fromkeys(key for line in lines for key in line))
+    header = list(dict.fromkeys(key for keys in dict.fromkeys(map(tuple, lines)) for key in keys))
     buffer = io.StringIO()
-    writer = csv.DictWriter(buffer, header, restval="", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(lines)
+    csv.writer(buffer, lineterminator="\n").writerows([header, *([line.get(key) for key in header] for line in lines)])
     return buffer.getvalue()
 
 
@@ -72,7 +70,7 @@ def line_of(profile: Profile) -> dict[str, Any]:
 
 def _typed(value: Any) -> Any:
     """A value of the scenario as tables of scenarios have it: read again, it is the same."""
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, bool | list) else value
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, list) else cell_of(value)
 
 
 def cell_of(value: Any) -> Any:

@@ -2,13 +2,13 @@
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.content import content
+from sightline.content import content, fields_of
 from sightline.prediction.changes import what_would_fit
 from sightline.prediction.training.knowledge import Knowledge
 from sightline.prediction.training.memory import StageLedger
@@ -24,7 +24,7 @@ from sightline.prediction.training.step_profile import (
     spread_of,
 )
 from sightline.profile import Profile
-from sightline.profile.profile import held, picked
+from sightline.profile.profile import StageMemory, held
 from sightline.scenario import Scenario
 
 NUMBERS: Final[Mapping[str, Any]] = {
@@ -41,7 +41,7 @@ MOST_ROWS: Final = 512
 """Of a mesh: so that progress moves, and memory stays small."""
 _FROM_MESH: Final = (
     *("step_time_s", "phases", "memory_bytes", "fits", "model_flops", "hardware_flops", "limits", "levels"),
-    *("energy_per_step_j", "stages", "forward_pass_s"),
+    *("energy_per_step_j", "stages", "forward_pass_s", "evidence", "missing"),
 )
 """Figures that rows of a mesh have; whatever else is asked for, the scenario is predicted alone for."""
 
@@ -53,11 +53,10 @@ class Together:
         """Find the scenarios that are alike."""
         alike: dict[Hashable, list[Scenario]] = {}
         for scenario in scenarios:
-            plan = scenario.plan
+            plan, work = scenario.plan, scenario.workload
             if plan.micro_batch is not None and plan.stage_layers is None and not scenario.cluster.groups:
-                workload = replace(scenario.workload, global_batch=1)
-                alone = scenario.model, scenario.cluster, workload, replace(plan, **NUMBERS)
-                alike.setdefault(content(alone, 0), []).append(scenario)
+                shared = {**fields_of(work), **fields_of(plan), "global_batch": 1, **NUMBERS}
+                alike.setdefault(content((scenario.model, scenario.cluster, work.task, shared), 0), []).append(scenario)
         self._place: dict[int, tuple[_Mesh, int]] = {}
         for several in alike.values():
             for first in range(0, len(several), MOST_ROWS):
@@ -81,13 +80,9 @@ class _Mesh:
     @cached_property
     def _whole(self) -> Scenario:
         first = self.scenarios[0]
-        numbers: dict[str, Any] = {
-            name: np.array([getattr(one.plan, name) for one in self.scenarios]) for name in NUMBERS
-        }
-        batches: Any = np.array([one.workload.global_batch for one in self.scenarios])
-        return replace(
-            first, plan=replace(first.plan, **numbers), workload=replace(first.workload, global_batch=batches)
-        )
+        numbers: Any = {name: np.array([getattr(one.plan, name) for one in self.scenarios]) for name in NUMBERS}
+        batch: Any = np.array([one.workload.global_batch for one in self.scenarios])
+        return replace(first, plan=replace(first.plan, **numbers), workload=replace(first.workload, global_batch=batch))
 
     @cached_property
     def _step(self) -> tuple[Priced, StepTimes, Sequence[StageLedger]]:
@@ -101,22 +96,34 @@ class _Mesh:
     def _spreads(self) -> NDArray[np.float64]:
         return np.broadcast_to(spread_of(self._whole, *self._step[:2], self._known), len(self.scenarios))
 
-    def _picked(self, name: str, row: int, _: Profile) -> Any:
-        found = picked(getattr(self._figures, name), (len(self.scenarios),), row)
-        return held(found) if name == "stages" else found
+    @cached_property
+    def _rows(self) -> Any:
+        return _rows_of({name: getattr(self._figures, name) for name in _FROM_MESH}, len(self.scenarios))
 
     def profile(self, row: int) -> Profile:
         """Return the profile of one."""
-        scenario, figures = self.scenarios[row], self._figures
+        scenario, own = self.scenarios[row], self._rows[row]
         return Profile(
             scenario=scenario,
             source="predicted",
-            **{name: partial(self._picked, name, row) for name in _FROM_MESH},
+            **{**own, "stages": held(own["stages"])},
             rows=lambda _: predict(scenario).rows,
             stage_times=lambda _: predict(scenario).stage_times,
             interval=lambda p: interval_with(p, None, lambda: self._spreads[row]),
             advice=lambda p: what_would_fit(p, predict),
-            evidence=lambda _: figures.evidence,
-            missing=lambda _: figures.missing,
             warnings=lambda p: (*scenario.warnings, *remarks(scenario), *host_remarks(p.stages, scenario.cluster)),
         )
+
+
+def _rows_of(value: Any, count: int) -> Any:
+    """Return ``value`` for each of ``count`` rows, with an element of every array in it."""
+    if isinstance(value, np.ndarray):
+        return np.broadcast_to(value, count).tolist()
+    if isinstance(value, Mapping):
+        columns = [_rows_of(item, count) for item in value.values()]
+        return [dict(zip(value, row, strict=True)) for row in zip(*columns, strict=True)] or [{}] * count
+    if isinstance(value, StageMemory):
+        return [StageMemory(**fields) for fields in _rows_of(fields_of(value), count)]
+    if isinstance(value, list):
+        return list(zip(*(_rows_of(item, count) for item in value), strict=True))
+    return [value] * count
