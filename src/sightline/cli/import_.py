@@ -30,8 +30,9 @@ def import_(
 
     Supported inputs: YAML and commands of LLaMA-Factory, axolotl, ms-swift, torchtune and MaxText, DeepSpeed JSON,
     Megatron-LM commands and scripts, accelerate YAML, torchtitan TOML, transformers Trainer arguments, and commands,
-    containers and scripts of vLLM, SGLang, TensorRT-LLM, TGI, LightLLM, llama.cpp and transformers serve. The scenario is printed to stdout; unsupported options, assumptions and missing keys go to
-    stderr. Pass a command as one quoted string, or word by word after --.
+    containers and scripts of vLLM, SGLang, TensorRT-LLM, TGI, LightLLM, llama.cpp and transformers serve. The scenario
+    is printed to stdout; unsupported options, assumptions and missing keys go to stderr. Pass a command as one quoted
+    string, or word by word after --.
 
     \b
     Examples:

@@ -147,5 +147,8 @@ def test_a_model_that_was_not_read_whole_is_as_uncertain_as_one_of_another_kind(
     constants, _ = load_inference("vllm", scenario.plan.engine.version)
     assert "kind" not in extrapolated_terms(scenario, constants)
     assert extrapolated_terms(unsure, constants)["kind"] == TERMS.kind
-    assert (predict(scenario).evidence["framework"], predict(unsure).evidence["framework"]) != ("estimated", "estimated")
+    assert (predict(scenario).evidence["framework"], predict(unsure).evidence["framework"]) != (
+        "estimated",
+        "estimated",
+    )
     assert predict(unsure).evidence["framework"] == "estimated"
