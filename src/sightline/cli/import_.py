@@ -47,7 +47,7 @@ def import_(
     output.check({"--out": out}, out=(".yaml", ".yml"))
     reading = completed(_read(source), _known(model, cluster, settings or []))
     if as_json:
-        keys = ("framework", "scenario", "missing", "assumed", "without_counterpart")
+        keys = ("framework", "read_as", "scenario", "missing", "assumed", "without_counterpart")
         output.print_json({key: getattr(reading, key) for key in keys})
         return
     for sentence in _remarks(reading):
@@ -84,7 +84,8 @@ def _known(model: str | None, cluster: str | None, settings: list[str]) -> dict[
 
 
 def _remarks(reading: "Reading") -> Iterator[str]:
-    """What no key stands for, what was assumed, and what is missing with the option that gives it."""
+    """What was read, what no key stands for, what was assumed, and what is missing with the option that gives it."""
+    yield reading.read_as
     yield from reading.without_counterpart
     if reading.assumed:
         listed = ", ".join(f"{key} {value}" for key, value in reading.assumed.items())

@@ -42,6 +42,8 @@ class Reading:
     """As ``plan.framework`` names it."""
     scenario: Mapping[str, Any]
     """Keys and values of a scenario file."""
+    read_as: str = ""
+    """A sentence: what the source was taken for, with the release whose options are known."""
     missing: Mapping[str, str] = field(default_factory=dict)
     """What a scenario needs and the source cannot say: dotted key, and what belongs there."""
     assumed: Mapping[str, Any] = field(default_factory=dict)
@@ -212,7 +214,7 @@ def scenario_text(reading: Reading) -> str:
     """Return a reading as YAML that ``sightline predict`` takes, what is missing as comments at its head."""
     import yaml
 
-    head = [f"# Read from a launch of {reading.framework}."]
+    head = [f"# {reading.read_as}"]
     head += [f"# {key} is missing: {what}" for key, what in reading.missing.items()]
     head += [f"# {key} is assumed." for key in reading.assumed]
     text = yaml.safe_dump(_plain(reading.scenario), sort_keys=False, allow_unicode=True, width=100)

@@ -33,12 +33,18 @@ ENGINE_WRITERS: Final[Mapping[str, str]] = {
     "transformers": "engines.transformers_serve",
 }
 """The same by engine of generation."""
-READERS: Final[tuple[str, ...]] = (
-    *("training.stacks", "training.accelerate", "training.deepspeed", "training.megatron", "training.torchtitan"),
-    *("training.transformers", *ENGINE_WRITERS.values()),
-)
-"""Modules that read back, asked in this order: ``claims`` says whether what was given is of the framework, ``read``
-returns its `Reading`. DeepSpeed may stand in a file of accelerate, which therefore comes first."""
+READERS: Final[Mapping[str, str]] = {
+    "training.stacks": "",
+    "training.accelerate": "accelerate",
+    "training.deepspeed": "deepspeed",
+    "training.megatron": "megatron",
+    "training.torchtitan": "torchtitan",
+    "training.transformers": "trainer",
+    **{module: engine for engine, module in ENGINE_WRITERS.items()},
+}
+"""Modules that read back, asked in this order, with the list of the keys that they know: ``claims`` says whether what
+was given is of the framework, ``read`` returns its `Reading`. DeepSpeed may stand in a file of accelerate, which
+therefore comes first. Tools of ``stacks.yaml`` have their keys there."""
 READ: Final = (
     "a YAML or command of LLaMA-Factory, axolotl, ms-swift, torchtune or MaxText, a DeepSpeed JSON, a Megatron-LM "
     "command, an accelerate YAML, a torchtitan TOML, arguments of the transformers Trainer, a command of vLLM, SGLang, "
@@ -99,18 +105,23 @@ def read(source: str | Path) -> Reading:
     Raises:
         InputError: It cannot be read, or is of no framework that is read back.
     """
+    from sightline.launching.readers import reader
     from sightline.launching.source import source_of
-    from sightline.launching.training.stacks import not_read_tool
+    from sightline.launching.training.stacks import not_read_tool, stack_of
 
     found = source_of(source)
     if tool := not_read_tool(found):
         raise InputError(f"{found.place} is of {tool}, which is not read; readable: {READ}")
-    reader = _reader(found)
-    if reader is None:
+    name = next((name for name in READERS if _module(name).claims(found)), None)
+    if name is None:
         raise InputError(_unreadable(found))
-    reading: Reading = reader.read(found)
-    return (
-        replace(reading, scenario={**reading.scenario, "unread": list(reading.unread)}) if reading.unread else reading
+    reading: Reading = _module(name).read(found)
+    known = stack_of(found) or reader(READERS[name])
+    unread = {"unread": list(reading.unread)} if reading.unread else {}
+    return replace(
+        reading,
+        scenario={**reading.scenario, **unread},
+        read_as=f"{found.place} is read as {found.form} of {known.tool} ({known.release})",
     )
 
 
@@ -122,12 +133,6 @@ def _unreadable(found: "Source") -> str:
     if script is not None:
         return f"{found.place} starts {script}, but does not say how it trains; read its configuration file instead"
     return f"{found.place} is of no framework that can be read back; readable: {READ}"
-
-
-def _reader(found: "Source") -> Any:
-    """The first module that claims what was given; None where none does."""
-    modules = (_module(name) for name in READERS)
-    return next((module for module in modules if module.claims(found)), None)
 
 
 def _module(name: str) -> Any:

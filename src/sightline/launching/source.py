@@ -17,6 +17,10 @@ from sightline.launching.shell import launch_words, looks_like_a_command
 from sightline.loading.sources import is_folder, read_json, read_text, refuse_deep
 
 
+TEXT = "the text"
+"""What messages call what is no file."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Source:
     """What is to be read back."""
@@ -32,6 +36,8 @@ class Source:
     """command, json, toml or yaml."""
     folder: Path = Path()
     """Where the files lie that a command names."""
+    form: str = "a command"
+    """What it is, for messages."""
 
     def __post_init__(self) -> None:
         fix_mappings(self)
@@ -50,7 +56,7 @@ def source_of(source: str | Path) -> Source:
             raise InputError(f"{path} is a folder without {SCRIPT}; name the file to read")
         path = path / SCRIPT if is_folder(path) else path
         return _parsed(read_text(path), str(path), path.suffix.lower(), path.parent)
-    return _parsed(source, "the text", "")
+    return _parsed(source, TEXT, "")
 
 
 def named_settings(found: Source, name: str | None, what: str) -> Mapping[str, Any]:
@@ -75,14 +81,16 @@ def _parsed(text: str, place: str, suffix: str, folder: Path = Path()) -> Source
     kind = _kind(text, suffix)
     with prefixed(f"{place}: "):
         if kind == "command":
-            return Source(place=place, text=text, words=launch_words(text), folder=folder)
+            form = "a command" if place == TEXT else "a script"
+            return Source(place=place, text=text, words=launch_words(text), folder=folder, form=form)
         documents = parse_all(text) if kind == "yaml" else []
         if script := script_of(documents):
-            return Source(place=place, text=script, words=launch_words(script), folder=folder)
+            form = "a Kubernetes, Helm or Compose file"
+            return Source(place=place, text=script, words=launch_words(script), folder=folder, form=form)
         value = _toml(text) if kind == "toml" else read_json(text) if kind == "json" else one_of(documents)
     if not isinstance(value, Mapping):
         raise InputError(f"{place} holds {json.dumps(value)[:40]}; a mapping of settings is needed")
-    return Source(place=place, text=text, mapping=value, kind=kind, folder=folder)
+    return Source(place=place, text=text, mapping=value, kind=kind, folder=folder, form=kind.upper())
 
 
 def _toml(text: str) -> Any:

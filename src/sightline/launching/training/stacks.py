@@ -80,6 +80,11 @@ class Stack(Marks):
         return self.read[ours].split() if ours in self.read else [self.words[ours]["key"]] if ours in self.words else ()
 
     @property
+    def tool(self) -> str:
+        """Its name, as readers of other launches call it."""
+        return self.name
+
+    @property
     def known(self) -> frozenset[str]:
         """Its keys that are read, or that change nothing."""
         texts = (self.keys, *self.read.values(), *self.harmless.values(), *(str(w["key"]) for w in self.words.values()))
@@ -110,13 +115,14 @@ def not_read_tool(found: Source) -> str:
     return next((name for name, marks in _table()["_not_read"].items() if Marks(**marks).tell(found)), "")
 
 
-def _stack(found: Source) -> Stack | None:
+def stack_of(found: Source) -> Stack | None:
+    """Return the tool that a file or a command is of; None where it is of none."""
     return next((stack for stack in stacks() if stack.tell(found)), None)
 
 
 def claims(found: Source) -> bool:
     """Whether what was given is of such a tool."""
-    return _stack(found) is not None
+    return stack_of(found) is not None
 
 
 def read(found: Source) -> Reading:
@@ -125,7 +131,7 @@ def read(found: Source) -> Reading:
     Raises:
         InputError: It trains something that is not predicted, or has values that the tool does not take.
     """
-    stack = _stack(found)
+    stack = stack_of(found)
     assert stack is not None  # noqa: S101 - it claims what was given
     if found.kind != "command":
         return reading_of(stack, found, found.mapping)
