@@ -78,7 +78,7 @@ def test_a_damaged_value_is_read_or_refused(framework, data):
         ('{"train_batch_size": 8, "zero_optimization": true}', "zero_optimization is true; allowed: a mapping"),
         ("distributed_type: FSDP\nfsdp_config: 3\n", "fsdp_config is 3; allowed: a mapping"),
         ("distributed_type: FSDP\nmixed_precision: int3\n", "mixed_precision is 'int3'; allowed: no, fp16, bf16"),
-        ("model: llama-2-7b\ncluster: 8x h100\nplan: {}\n", "is a scenario already; sightline predict takes it"),
+        ("model: llama-2-7b\ncluster: 8x h100\nplan: {}\n", "is a scenario, not a launch: use sightline predict"),
         ("a = " + "[" * 500 + "]" * 500 + "\n[parallelism]\n", "not valid TOML: nested"),
         ("a = " + "9" * 5000 + "\n[parallelism]\n", "not valid TOML: a whole number has more than 4,300 digits"),
         ('{"a": ' + "[" * 500 + "]" * 500 + "}", "not valid JSON: nested more than 200 levels deep"),

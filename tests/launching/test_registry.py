@@ -19,6 +19,35 @@ def test_a_file_of_no_framework_is_refused(tmp_path):
         read(path)
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("config.json", '{"model_type": "llama", "hidden_size": 8}', "a Hugging Face config, not a launch"),
+        ("out.json", '{"guidellm_version": 1, "benchmarks": [], "metadata": {}, "args": {}}', "not a launch"),
+        ("log.jsonl", '{"input_length": 1, "output_length": 1}\n' * 2, "a request trace, not a launch"),
+        ("trace.json", '{"traceEvents": []}', "sightline explain"),
+        ("own.yaml", "model: llama-2-7b\ncluster: 8x h100-sxm-80gb\n", "sightline predict"),
+    ],
+)
+def test_a_file_of_another_kind_is_named_with_what_takes_it(tmp_path, name, text, said):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(InputError, match=said):
+        read(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("source", "taken_for"),
+    [
+        ("vllm serve Qwen/Qwen3-32B", "a command of vLLM"),
+        ("services: {a: {image: 'vllm/vllm-openai', command: '--model Qwen/Qwen3-32B'}}\n", "Compose file of vLLM"),
+        ("zero_optimization: {stage: 2}\ntrain_micro_batch_size_per_gpu: 1\n", "YAML of DeepSpeed"),
+        ("finetuning_type: lora\nstage: sft\n", "YAML of LLaMA-Factory"),
+    ],
+)
+def test_a_launch_says_what_it_was_taken_for(source, taken_for):
+    assert taken_for in read(source).read_as
+
+
 def test_a_missing_file_is_refused():
     with pytest.raises(InputError, match=r"nowhere\.json"):
         read("nowhere.json")

@@ -109,12 +109,15 @@ def read(source: str | Path) -> Reading:
     from sightline.launching.source import source_of
     from sightline.launching.training.stacks import not_read_tool, stack_of
 
-    found = source_of(source)
+    try:
+        found = source_of(source)
+    except InputError as error:
+        raise InputError(_other(source) or error.problems) from None
     if tool := not_read_tool(found):
         raise InputError(f"{found.place} is of {tool}, which is not read; readable: {READ}")
     name = next((name for name in READERS if _module(name).claims(found)), None)
     if name is None:
-        raise InputError(_unreadable(found))
+        raise InputError(_other(source) or _unreadable(found))
     reading: Reading = _module(name).read(found)
     known = stack_of(found) or reader(READERS[name])
     unread = {"unread": list(reading.unread)} if reading.unread else {}
@@ -125,10 +128,17 @@ def read(source: str | Path) -> Reading:
     )
 
 
+def _other(source: str | Path) -> str:
+    """What a file is that is no launch; empty for a text, and where nothing is known of it."""
+    from sightline.loading.foreign import of_file
+
+    return "" if "\n" in str(source) else of_file(Path(source), "a launch")
+
+
 def _unreadable(found: "Source") -> str:
     """Why nothing can be read of what was given."""
     if len({"model", "cluster", "workload", "plan"} & found.mapping.keys()) > 1:
-        return f"{found.place} is a scenario already; sightline predict takes it"
+        return f"{found.place} is a scenario, not a launch: use sightline predict"
     script = next((word for word in found.words if word.endswith(".py")), None)
     if script is not None:
         return f"{found.place} starts {script}, but does not say how it trains; read its configuration file instead"

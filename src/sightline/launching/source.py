@@ -16,7 +16,6 @@ from sightline.launching.manifests import script_of
 from sightline.launching.shell import launch_words, looks_like_a_command
 from sightline.loading.sources import is_folder, read_json, read_text, refuse_deep
 
-
 TEXT = "the text"
 """What messages call what is no file."""
 

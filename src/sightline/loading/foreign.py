@@ -12,11 +12,11 @@ from sightline.errors import InputError
 from sightline.folders import located
 from sightline.loading.parts import SCENARIO
 from sightline.loading.sources import Source, read_source
+from sightline.loading.traces.clients import client_of
 from sightline.loading.traces.shapes import SHAPES
 
 _IMPORT: Final = "use `sightline import {file}`"
 _TRACE: Final = "use `sightline simulate --model NAME --cluster CLUSTER --set workload.trace={file}`"
-_TUNING: Final = "use --model and --cluster with --set workload.task=finetune"
 
 
 class _Form(NamedTuple):
@@ -32,18 +32,18 @@ def _form(name: str, keys: str, use: str) -> _Form:
 
 
 FORMS: Final = (
-    _form("a LLaMA-Factory configuration", "finetuning_type model_name_or_path stage", _TUNING),
-    _form("an axolotl configuration", "base_model", _TUNING),
+    _form("a LLaMA-Factory configuration", "finetuning_type model_name_or_path stage", _IMPORT),
+    _form("an axolotl configuration", "base_model", _IMPORT),
     _form("a Hugging Face config", "architectures model_type", "use --model {file}"),
     _form("a DeepSpeed configuration", "zero_optimization train_micro_batch_size_per_gpu train_batch_size", _IMPORT),
     _form("an accelerate configuration", "compute_environment distributed_type", _IMPORT),
     _form("a Kubernetes or Docker Compose file", "apiVersion services", _IMPORT),
     _form("a profiler trace", "traceEvents", "use `sightline explain {file}`"),
     _form("an adapter's configuration", "peft_type", "use --model with its base model and --set plan.adapter=lora"),
-    _form("a benchmark result", "benchmarks input_lens mean_ttft_ms median_ttft_ms request_throughput", _TRACE),
     _form("a part of a model", "weight_map tokenizer_class _from_model_config", "use --model with its folder"),
 )
 """Forms of mappings, in the order in which they are tried: each has one of its keys."""
+_MODEL: Final = FORMS[2]
 _TEXTS: Final = (
     _form("a launch script", r"(?s)#!.*|.*^[^:,#\n]*\b(?:torchrun|deepspeed|accelerate)\s.*", _IMPORT),
     _form("a torchtitan configuration", r"(?s).*^\[(?:model|training|parallelism)\]\s*$.*", _IMPORT),
@@ -52,7 +52,7 @@ _TEXTS: Final = (
 )
 """Forms of texts that are no YAML, JSON or CSV; their key is a pattern of their first kilobytes."""
 _FOLDERS: Final = {
-    "config.json": FORMS[2],
+    "config.json": _MODEL,
     "launch.sh": _form("the folder of a launch", "", _IMPORT),
     "run.json": _form("the folder of a measured run", "", "use `sightline predict {file}/run.json`"),
 }
@@ -88,21 +88,23 @@ def _of_mapping(mapping: Any) -> _Form | None:
         return None
     shape = next((shape for shape in SHAPES if shape.fits(list(keys))), None)
     if shape is not None:
-        return _Form(shape.name or "a request trace", keys, _TRACE)
+        return _Form(shape.name.partition(":")[0] or "a request trace", keys, _TRACE)
+    if client := client_of(mapping):
+        return _Form(client.name, keys, _TRACE)
     return next((form for form in FORMS if form.keys & keys), None)
 
 
-def not_a_model(path: Path) -> str:
-    """Return what is said of a path that is given as a model but is something else; empty where it may be one."""
+def of_file(path: Path, wanted: str) -> str:
+    """Return what is said of a file that is not what is ``wanted``; empty where it may be, or is unknown."""
     mapping: Any = None
     with suppress(InputError):
         mapping = read_source(path).documents[0].mapping
     if not isinstance(mapping, Mapping):
-        return of_path(path, "a model")
+        return of_path(path, wanted)
     if len({str(key).partition(".")[0] for key in mapping} & {*SCENARIO}) > 1:
-        return f"{path} is a scenario, not a model: use `sightline predict {path}`"
+        return f"{path} is a scenario, not {wanted}: use `sightline predict {path}`"
     form = _of_mapping(mapping)
-    return _said(form, str(path), "a model") if form and form is not FORMS[2] else ""
+    return _said(form, str(path), wanted) if form and not (form is _MODEL and wanted == "a model") else ""
 
 
 def of_path(path: Path, wanted: str = "a scenario") -> str:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from sightline import catalog
 from sightline.errors import InputError, refuse
 from sightline.loading.checks import stated_at, with_value
-from sightline.loading.foreign import not_a_model, read_known
+from sightline.loading.foreign import of_file, read_known
 from sightline.loading.loader import read_overrides
 from sightline.loading.sources import Document, Source, question_of, value_of
 from sightline.quantities import show
@@ -110,7 +110,7 @@ def _settings(options: Mapping[str, str], tasks: Sequence[str]) -> Iterator[tupl
         else:
             # A path on the command line is not relative to the scenario's file.
             is_path = name == "model" and os.path.exists(text)  # noqa: PTH110 - of a text too long it says no
-            problems += [said] if is_path and (said := not_a_model(Path(text))) else []
+            problems += [said] if is_path and (said := of_file(Path(text), "a model")) else []
             yield key, str(Path(text).absolute()) if is_path else text
     refuse(problems)
 
