@@ -41,7 +41,7 @@ def first_launched(answer: "PlanAnswer", tool: str | None = None) -> Launched:
 
     problems: list[InputError] = []
     for one in answer.plans:
-        if not one.launchable:
+        if not (one.launchable or tool):
             continue
         try:
             return Launched(plan=one, launch=write(one.profile.scenario, tool))

@@ -14,6 +14,7 @@ from sightline.loading import load
 from sightline.loading.checks import with_value
 from sightline.loading.clusters import read_cluster
 from sightline.loading.models import resolve_model
+from sightline.scenario.training import sequences_of
 from sightline.whole_files import unwritable, write_whole
 
 
@@ -184,7 +185,8 @@ def with_tokens(scenario: dict[str, Any], steps: int | None) -> dict[str, Any]:
     work = scenario.get("workload", {})
     batch, length = work.get("global_batch"), work.get("sequence_length")
     if steps and isinstance(batch, int) and isinstance(length, int) and not {"total_tokens", "samples"} & {*work}:
-        return with_value(scenario, "workload.total_tokens", steps * batch * length)
+        tokens = steps * batch * sequences_of(work.get("preference", "none")) * length
+        return with_value(scenario, "workload.total_tokens", tokens)
     return scenario
 
 

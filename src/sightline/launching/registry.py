@@ -94,7 +94,8 @@ def _unwritten(scenario: Any) -> str:
     (name, writers), preference = _writers(scenario), getattr(scenario.workload, "preference", "none")
     if name not in writers:
         return f"plan.framework is {name}, for which no launch is written; written: {', '.join(writers)}"
-    return "" if preference == "none" else f"workload.preference is {preference}, for which no launch is written"
+    use = "use --with llama-factory, axolotl or ms-swift"
+    return "" if preference == "none" else f"workload.preference is {preference}, which tools alone train; {use}"
 
 
 def read(source: str | Path) -> Reading:

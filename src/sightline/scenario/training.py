@@ -25,6 +25,11 @@ REFERENCE_PASSES: Mapping[str, int] = {"dpo": 1, "ipo": 1, "kto": 2}
 """Forward passes of a reference model over a micro-batch, by loss; the second of kto is over mismatched samples."""
 
 
+def sequences_of(preference: str) -> int:
+    """Return the sequences of a sample: two of a pair."""
+    return 1 if preference in ("none", "kto") else 2
+
+
 def samples(value: Any) -> Any:
     """Samples of a step: a whole number, or ``{at_most: N}``."""
     if not isinstance(value, Mapping):
@@ -76,7 +81,7 @@ class Pretrain:
     @property
     def sequences(self) -> int:
         """Sequences of a sample: two of a pair."""
-        return 1 if self.preference in ("none", "kto") else 2
+        return sequences_of(self.preference)
 
     @property
     def reference_passes(self) -> int:

@@ -22,6 +22,7 @@ from sightline.loading.written import to_mapping
 from sightline.quantities import show
 from sightline.scenario import Scenario
 from sightline.scenario.techniques import ALL_LINEAR, MODULE_NAMES
+from sightline.scenario.training import Pretrain
 
 FILE: Final = "train.yaml"
 SHARDED: Final = {"deepspeed": "ds_config.json", "fsdp": "fsdp.json"}
@@ -94,8 +95,15 @@ def _wanted(scenario: Scenario, repository: str) -> dict[str, Any]:
         "model": repository,
         "accumulation": script.accumulation(scenario),
         "steps": None if steps is None else whole(steps),
-        "rows": "packed" if scenario.workload.packing else "full" if scenario.workload.lengths is None else None,
+        "rows": _rows(scenario.workload),
     }
+
+
+def _rows(workload: Pretrain) -> str | None:
+    """How samples fill rows, where the tools pack them; they never pack pairs."""
+    if workload.packing or workload.preference != "none":
+        return "packed" if workload.packing else None
+    return "full" if workload.lengths is None else None
 
 
 def _comparable(scenario: Scenario) -> dict[str, Any]:
