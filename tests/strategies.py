@@ -1,5 +1,6 @@
 """Hypothesis strategies, in one place: right scenarios, values of every kind, and scenarios made wrong."""
 
+from math import gcd
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +97,9 @@ def trainings(draw: st.DrawFn, **stated: Any) -> Scenario:
         assume(offered)  # a framework may know none of the dtypes of an old device
         return draw(st.sampled_from(offered))
 
-    tensor = chosen("tensor_parallel", *(t for t in (1, 2, 4, 8) if model.heads % t == 0))
+    of_states = (model.linear and model.linear.key_heads, model.state_space and model.state_space.groups)
+    whole = gcd(model.heads, *filter(None, of_states))
+    tensor = chosen("tensor_parallel", *(t for t in (1, 2, 4, 8) if whole % t == 0))
     pipeline = chosen("pipeline_parallel", *(p for p in (1, 2, 3, 4, 8) if p <= model.layers))
     data = chosen("data_parallel", 1, 2, 3, 8)
     micro_batch = chosen("micro_batch", 1, 2, 4)

@@ -31,7 +31,7 @@ def test_a_column_that_is_nested_too_deep_is_refused(tmp_path: Path, reader: Cal
     with pytest.raises(InputError) as refused:
         reader(path)
     (said,) = refused.value.problems
-    assert said == f"'{path}' has a column nested {FAR_TOO_DEEP} levels deep; allowed: {MOST_LEVELS}"
+    assert said.endswith(f"'{path}' has a column nested {FAR_TOO_DEEP} levels deep; allowed: {MOST_LEVELS}")
 
 
 @pytest.mark.parametrize("reader", READERS)
@@ -48,7 +48,7 @@ def test_a_log_with_a_nested_column_of_numbers_is_refused(tmp_path: Path, cell: 
     path = tmp_path / "log.parquet"
     row = {"arrival_s": 1.0, "prompt_tokens": cell, "output_tokens": 5, "first_token_s": 2.0, "last_token_s": 3.0}
     polars.DataFrame([row]).write_parquet(path)
-    with pytest.raises(InputError, match=r"column prompt_tokens of .* not numbers"):
+    with pytest.raises(InputError, match=r"prompt_tokens is .*; allowed: a whole number of tokens"):
         anchor_of_log(path)
 
 

@@ -124,7 +124,7 @@ def test_adapters_can_be_swept() -> None:
         ({"data_parallel_shard": 4}, "with plan.zero_stage 0"),
         ({"data_parallel_shard": 4, "framework": "litgpt"}, "litgpt offers none (it is offered by: deepspeed, fsdp"),
         ({"tensor_overlap": "all", "framework": "fsdp"}, "plan.tensor_overlap is 'all'"),
-        ({"optimizer": "muon", "framework": "fsdp"}, "(it is offered by: deepspeed, megatron, reference)"),
+        ({"optimizer": "muon", "framework": "fsdp"}, "(it is offered by: deepspeed, maxtext, megatron, reference)"),
         ({"optimizer": "muon", "offload": "optimizer"}, "plan.offload is optimizer with plan.optimizer muon"),
         ({"optimizer": "muon", "adapter": "lora"}, "plan.optimizer is muon with plan.adapter lora"),
         (

@@ -414,7 +414,9 @@ def test_preference_training_is_written(tool, command, own):
     assert not {"packing", "sample_packing"} & stated.keys()
     found = completed(read(launch.files["train.yaml"]), {"cluster": "8x h100-sxm-80gb"}).scenario["workload"]
     assert found["preference"] == "simpo"
-    assert found["total_tokens"] == stated["max_steps"] * found["global_batch"] * 2 * 2048 == pytest.approx(1e8, rel=0.01)
+    assert (
+        found["total_tokens"] == stated["max_steps"] * found["global_batch"] * 2 * 2048 == pytest.approx(1e8, rel=0.01)
+    )
 
 
 def test_what_shards_stands_beside_the_file():

@@ -69,7 +69,7 @@ def test_degrees_change_at_the_expense_of_replicas(answer):
 
 
 def test_a_steady_load_is_the_first_that_meets_what_a_batch_sent_at_once_misses():
-    many = SERVED | {"workload": SERVED["workload"] | {"batch": 512}}
+    many = SERVED | {"workload": SERVED["workload"] | {"batch": 384}}
     unmet = plan(many, ttft="500 ms", tpot="50 ms", overrides=["cluster=2x h100"])
     steady, looser = unmet.nearest
     assert steady.set == {"workload.continuous": True}
