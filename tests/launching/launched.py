@@ -177,7 +177,7 @@ def _training(framework: str, pick: Pick) -> dict[str, Any]:
     cluster = pick(["1x rtx-4090", "4x a100-sxm-80gb", "8x h100-sxm-80gb", "16x h100-sxm-80gb", "8x b200-sxm-180gb"])
     plan, left = {"framework": framework, **_some(TRAINING_VALUES, pick)}, int(cluster.partition("x")[0])
     for degree in ("tensor_parallel", "pipeline_parallel", "context_parallel"):
-        ranks = pick([1, 1, 2, 4]) if framework in ("megatron", "torchtitan") else 1
+        ranks = pick([1, 1, 2, 4]) if framework in ("megatron", "torchtitan", "torchtune", "maxtext") else 1
         if ranks > 1 and left % ranks == 0:
             plan[degree], left = ranks, left // ranks
     work = {"task": pick(["pretrain", "finetune"]), "sequence_length": pick([512, 4096])}

@@ -30,6 +30,8 @@ LAUNCHED = {
     ("deepspeed", "train"): 0.5,
     ("fsdp", "train"): 0.65,
     ("transformers", "train"): 0.5,
+    ("torchtune", "train"): 0.02,
+    ("maxtext", "train"): 0.15,
     ("vllm", "generate"): 0.9,
     ("sglang", "generate"): 0.9,
     ("tensorrt-llm", "generate"): 0.6,

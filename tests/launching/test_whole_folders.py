@@ -50,23 +50,24 @@ TOKENS = 512 * 64 * 1000
 @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 def test_a_folder_is_the_scenario_of_its_launch(framework, data):
     plan = {"framework": framework, **data.draw(PLANS)}
-    scenario = possible(plan, model=data.draw(st.sampled_from(MODELS)), cluster=CLUSTER, total_tokens=TOKENS)
+    task = "finetune" if framework == "torchtune" else "pretrain"
+    model = data.draw(st.sampled_from(MODELS))
+    scenario = possible(plan, model=model, cluster=CLUSTER, total_tokens=TOKENS, task=task)
     assume(scenario is not None)
     launch = launched(scenario)
     assume(launch is not None)
     with tempfile.TemporaryDirectory() as folder:
         save(launch, folder)
         reading = read(folder)
-    assert reading.framework == framework
+    assert reading.framework.lower() == framework
     assert set(reading.missing) == {"cluster"}
     assert reading.missing["cluster"].startswith("'16x ") or framework == "torchtitan"
     back = scenario_from_mapping(completed(reading, {"cluster": CLUSTER}).scenario)
     assert back.workload == scenario.workload
     assert back.model.parameters == scenario.model.parameters
-    assert (back.model.max_positions, back.model.rope_theta or 10000) == (
-        max(scenario.model.max_positions, 512),
-        scenario.model.rope_theta or 10000,
-    )
+    assert (back.model.rope_theta or 10000) == (scenario.model.rope_theta or 10000)
+    # MaxText's sizes have no longest sequence.
+    assert back.model.max_positions == max(scenario.model.max_positions, 512) or framework == "maxtext"
     if not [said for said in launch.without_counterpart if said.startswith("plan.")]:
         assert sl.predict(back).step_time_s == pytest.approx(sl.predict(scenario).step_time_s, rel=1e-12)
 

@@ -19,6 +19,8 @@ WRITERS: Final[Mapping[str, str]] = {
     "fsdp": "training.accelerate",
     "transformers": "training.transformers",
     "torchtitan": "training.torchtitan",
+    "torchtune": "training.stack_launches",
+    "maxtext": "training.stack_launches",
 }
 """By framework of training: the module whose ``write`` takes a scenario and returns its `Launch`.
 
@@ -56,7 +58,7 @@ READ: Final = (
 def write(scenario: "Scenario | GenerationScenario | ServingScenario", tool: str | None = None) -> Launch:
     """Return the command and the files that launch a scenario in its framework; of a load, what serves it.
 
-    ``tool`` names one that trains by way of the framework: llama-factory, axolotl or ms-swift.
+    ``tool`` names one that trains by way of the framework, such as llama-factory.
 
     Raises:
         InputError: The framework is none that is launched, or does not offer something of the plan; a sentence each.
@@ -80,7 +82,15 @@ def write(scenario: "Scenario | GenerationScenario | ServingScenario", tool: str
 def obstacles(scenario: "Scenario | GenerationScenario | ServingScenario") -> tuple[str, ...]:
     """Return what keeps a scenario from being launched, a sentence each; nothing where `write` takes it."""
     rules = _module("training.rules" if _writers(scenario)[1] is WRITERS else "engines.rules")
-    return (*filter(None, (_unwritten(scenario),)), *rules.refusals(scenario))
+    found = (*filter(None, (_unwritten(scenario),)), *rules.refusals(scenario))
+    name, writers = _writers(scenario)
+    if not found and writers[name] == WRITERS["maxtext"]:
+        # Tables say what is launched: what is written is read back.
+        try:
+            write(scenario)
+        except InputError as error:
+            return tuple(error.problems)
+    return found
 
 
 def _writers(scenario: Any) -> tuple[str, Mapping[str, str]]:

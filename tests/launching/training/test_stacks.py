@@ -10,6 +10,8 @@ from sightline.errors import InputError
 from sightline.launching import write
 from sightline.launching.launch import completed
 from sightline.launching.registry import read
+from sightline.launching.training.stack_dialects import DERIVED
+from sightline.launching.training.stacks import stacks
 
 FACTORY = {
     "model_name_or_path": "Qwen/Qwen3-8B",
@@ -92,7 +94,13 @@ def test_one_device_shards_nothing(tmp_path):
         ("ici_tensor_parallelism=2 per_device_batch_size=4.0", {"micro_batch": 8, "tensor_parallel": 2}, {}),
         ("ici_fsdp_parallelism=8 dcn_fsdp_parallelism=2", {"data_parallel_shard": 16}, {}),
         ("ici_fsdp_parallelism=1", {"zero_stage": 0}, {}),
-        ("remat_policy=minimal_flash weight_dtype=bfloat16", {"recompute": ["layernorm", "activation"]}, {}),
+        ("ici_tensor_parallelism=4 per_device_batch_size=0.25", {"micro_batch": 1, "tensor_parallel": 4}, {}),
+        ("ici_fsdp_parallelism=1 ici_context_parallelism=2", {"zero_stage": None, "data_parallel_shard": 1}, {}),
+        ("ici_context_parallelism=2", {"context_exchange": "all-gather"}, {}),
+        ("ici_pipeline_parallelism=4", {"virtual_stages": 8, "schedule": "interleaved"}, {}),
+        ("dcn_pipeline_parallelism=2 num_layers_per_pipeline_stage=16", {"virtual_stages": 1, "schedule": "gpipe"}, {}),
+        ("parameter_memory_host_offload=true", {"offload": ["parameters"]}, {}),
+        ("remat_policy=minimal_flash weight_dtype=bfloat16", {"recompute": ["activation", "layernorm"]}, {}),
         ("quantization=te_fp8_currentscaling", {"dtype": "fp8", "fp8_recipe": "current"}, {}),
         ("attention=cudnn_flash_te use_sft=true", {"attention_kernel": "cudnn"}, {"task": "finetune"}),
     ],
@@ -417,6 +425,88 @@ def test_preference_training_is_written(tool, command, own):
     assert (
         found["total_tokens"] == stated["max_steps"] * found["global_batch"] * 2 * 2048 == pytest.approx(1e8, rel=0.01)
     )
+
+
+def described(tool, name, **plan):
+    """Return what is written for a plan of a framework that is a tool itself, with its command as ``$``."""
+    work = {"task": "finetune" if tool == "torchtune" else "pretrain", "total_tokens": 1e8, "sequence_length": 4096}
+    scenario = asked({"framework": tool, **plan}, name, **work)
+    launch = write(scenario)
+    file = yaml.safe_load(launch.files["train.yaml"])
+    back = completed(read(yaml.safe_dump(file)), {"cluster": "8x h100-sxm-80gb"}).scenario
+    return {**file, "$": launch.command}, back
+
+
+def test_maxtext_is_given_a_mesh():
+    plan = {"tensor_parallel": 2, "zero_stage": 3, "data_parallel_shard": 2, "recompute": ["layernorm", "activation"]}
+    file, back = described("maxtext", "llama-3.1-8b", **plan)
+    mesh = {axis: file[f"ici_{axis}_parallelism"] for axis in ("tensor", "fsdp", "data", "pipeline")}
+    assert mesh == {"tensor": 2, "fsdp": 2, "data": 2, "pipeline": 1}
+    assert (file["model_name"], file["remat_policy"]) == ("llama3.1-8b", "minimal_with_context")
+    assert (file["per_device_batch_size"], file["gradient_accumulation_steps"], file["steps"]) == (0.5, 16, 382)
+    assert "maxtext.trainers.pre_train.train train.yaml" in file["$"]
+    assert (back["model"], back["plan"]["data_parallel_shard"], back["workload"]["global_batch"]) == (
+        *("llama-3.1-8b", 2),
+        64,
+    )
+
+
+def test_maxtext_is_given_stages_and_experts():
+    plan = {"pipeline_parallel": 2, "virtual_stages": 4, "schedule": "interleaved", "expert_parallel": 2}
+    file, back = described("maxtext", "qwen3-30b-a3b", **plan)
+    pipeline = ("num_pipeline_microbatches", "num_pipeline_repeats", "num_layers_per_pipeline_stage")
+    assert [file[key] for key in pipeline] == [16, 4, 6]
+    assert (file["ici_expert_parallelism"], file["ici_fsdp_parallelism"], file["per_device_batch_size"]) == (2, 2, 8)
+    assert {key: back["plan"][key] for key in plan} == plan
+
+
+def test_torchtune_is_given_builders_and_recipes():
+    adapter = {"kind": "qlora", "rank": 16, "targets": ["query", "value", "gate", "up", "down"]}
+    file, _ = described("torchtune", "llama-3.1-8b", adapter=adapter)
+    assert file["model"]["_component_"] == "torchtune.models.llama3_1.qlora_llama3_1_8b"
+    assert (file["model"]["lora_attn_modules"], file["model"]["apply_lora_to_mlp"]) == (["q_proj", "v_proj"], True)
+    assert (file["max_steps_per_epoch"], file["optimizer"]["fused"]) == (382, True)
+    assert "tune run --nproc_per_node=8 lora_finetune_distributed --config train.yaml" in file["$"]
+    plan = {"tensor_parallel": 2, "sequence_parallel": True, "zero_stage": 2, "data_parallel_shard": 2}
+    file, back = described("torchtune", "llama-3.1-8b", **plan)
+    shards = [file[f"data_parallel_{part}_dim"] for part in ("replicate", "shard")]
+    assert (shards, file["fsdp_reshard_after_forward"]) == ([2, 2], False)
+    assert {key: back["plan"][key] for key in plan} == plan
+    one = write(asked({"framework": "torchtune", "zero_stage": 0}, "qwen3-8b", "1x h100-sxm-80gb", task="finetune"))
+    assert "tune run full_finetune_single_device --config train.yaml" in one.command
+
+
+@pytest.mark.parametrize("tool", ["torchtune", "MaxText"])
+def test_models_are_read_by_the_names_that_are_written(tool):
+    (stack,) = (stack for stack in stacks() if stack.name == tool)
+    for name, keys in stack.written.items():
+        said = {**stack.defaults, **keys, "model.name": ""}
+        derived = DERIVED[tool](said, stack.models)
+        assert derived.get("model.name", derived.get("model_name")) == name
+
+
+@pytest.mark.parametrize(
+    ("tool", "name", "plan", "said"),
+    [
+        (
+            "maxtext",
+            "llama-3.1-8b",
+            {"sequence_parallel": True, "tensor_parallel": 2},
+            r"plan\.sequence_parallel is true",
+        ),
+        ("maxtext", "llama-3.1-8b", {"pipeline_parallel": 2}, r"plan\.schedule is 1f1b"),
+        ("maxtext", "llama-3.1-8b", {"gradient_reduce_dtype": "bf16"}, r"plan\.gradient_reduce_dtype is bf16"),
+        ("maxtext", "qwen3-30b-a3b", {"tensor_parallel": 2}, r"plan\.expert_tensor_parallel is 1"),
+        ("maxtext", "bloom-3b", {}, "model is bloom-3b"),
+        ("torchtune", "qwen3-8b", {"tensor_parallel": 2, "sequence_parallel": True}, "for Llama 3 without adapters"),
+        ("torchtune", "llama-3.1-8b", {"zero_stage": 0}, r"plan\.zero_stage is 0 on 8 devices"),
+        ("torchtune", "llama-3.1-8b", {"offload": ["activations"]}, r"plan\.recompute full"),
+        ("torchtune", "mixtral-8x7b", {}, "model is mixtral-8x7b"),
+    ],
+)
+def test_what_a_framework_of_its_own_has_no_key_for_is_not_written(tool, name, plan, said):
+    with pytest.raises(InputError, match=said):
+        described(tool, name, **plan)
 
 
 def test_what_shards_stands_beside_the_file():

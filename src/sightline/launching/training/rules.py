@@ -4,7 +4,7 @@ Arguments of Megatron-LM are those of megatron/training/arguments.py (2026-08), 
 """
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -27,7 +27,7 @@ from sightline.scenario.techniques import Recomputation
 
 SCRIPTED: Final = ("deepspeed", "fsdp", "transformers")
 """Those that run the training script of a launch."""
-MEGATRON, TORCHTITAN = "megatron", "torchtitan"
+MEGATRON, TORCHTITAN, TORCHTUNE, MAXTEXT = "megatron", "torchtitan", "torchtune", "maxtext"
 PACKED_KERNELS: Final = ("flash-2", "flash-3")
 """Kernels that keep the samples of a row apart."""
 FULL_WIDTH: Final = ("fp32", "tf32")
@@ -36,6 +36,8 @@ _KERNELS: Final = {
     **dict.fromkeys(SCRIPTED, (*PACKED_KERNELS, "cudnn")),
     MEGATRON: ("flash-2", "cudnn"),
     TORCHTITAN: ("flash-2",),
+    TORCHTUNE: ("flash-2",),
+    MAXTEXT: ("cudnn",),
 }
 """Kernels of fused attention that a launch can ask for, by framework."""
 
@@ -50,7 +52,7 @@ def offloads(offload: frozenset[str] | Mapping[str, Number], part: str) -> Mask:
 def samples_of_lengths(framework: Framework, lengths: Lengths) -> Checks:
     """Samples are padded or packed by the training script alone."""
     yield Check(
-        framework.name not in (MEGATRON, TORCHTITAN),
+        framework.name not in (MEGATRON, TORCHTITAN, TORCHTUNE, MAXTEXT),
         "workload.lengths is {stated} with plan.framework {framework.name}, which fills every sample to "
         "workload.sequence_length; allowed: no lengths, or plan.framework " + ", ".join(SCRIPTED),
         {"stated": lengths.distribution},
@@ -122,7 +124,7 @@ def megatron_adapters(framework: Framework, adapter: Adapter | None) -> Checks:
     """Megatron-LM's pretrain_gpt.py trains whole models."""
     yield Check(
         framework.name != MEGATRON or adapter is None,
-        "plan.adapter is {adapter.kind}: pretrain_gpt.py trains no adapters; NeMo does, for which no launch is written",
+        "plan.adapter is {adapter.kind}: pretrain_gpt.py trains none; Megatron-SWIFT does (--with megatron-swift)",
     )
 
 
@@ -394,6 +396,112 @@ def torchtitan_recompute(framework: Framework, recompute: str | Recomputation) -
     )
 
 
+def models_by_name(framework: Framework, model: Model) -> Checks:
+    """Torchtune and MaxText have models by names of their own."""
+    if framework.name in (TORCHTUNE, MAXTEXT):
+        # Imported here because the tables are read for these alone.
+        from sightline.launching.training.stack_launches import has_model
+
+        yield Check(
+            has_model(framework.name, model), "model is {model.name}: {framework.name} has no model of that name"
+        )
+
+
+def torchtune_runs(
+    framework: Framework,
+    task: str,
+    model: Model,
+    adapter: Adapter | None,
+    tensor_parallel: Count,
+    sequence_parallel: Count,
+) -> Checks:
+    """Torchtune tunes checkpoints, and splits Llama 3 over tensors alone, activations along the sequence."""
+    if framework.name != TORCHTUNE:
+        return
+    yield Check(task == "finetune", "workload.task is {task}: torchtune tunes checkpoints; allowed: finetune")
+    yield Check(
+        (tensor_parallel == 1) | (model.name.startswith("llama-3") and adapter is None),
+        "plan.tensor_parallel is {tensor_parallel}: torchtune has it for Llama 3 without adapters",
+    )
+    yield Check(
+        (tensor_parallel == 1) | np.not_equal(sequence_parallel, 0),
+        "plan.sequence_parallel is false with plan.tensor_parallel {tensor_parallel}: torchtune splits activations "
+        "along the sequence with tensor parallelism; allowed: true",
+    )
+
+
+def torchtune_memory(
+    framework: Framework,
+    zero_stage: Count,
+    devices: Count,
+    recompute: str | Recomputation,
+    offload: frozenset[str] | Mapping[str, Number],
+) -> Checks:
+    """Torchtune shards on several devices, and offloads activations that are recomputed."""
+    if framework.name != TORCHTUNE:
+        return
+    yield Check(
+        (zero_stage > 0) | (devices == 1),
+        "plan.zero_stage is 0 on {devices} devices: torchtune's recipe of several devices shards; allowed: 2 or 3",
+    )
+    yield Check(
+        np.logical_not(offloads(offload, "activations")) | (recompute == "full"),
+        "plan.offload is activations: torchtune offloads them with plan.recompute full",
+    )
+
+
+def maxtext_stages(
+    framework: Framework, model: Model, pipeline_parallel: Count, virtual_stages: Count, schedule: str
+) -> Checks:
+    """MaxText's pipelines have equal stages, and run forward as a whole before they run back."""
+    if framework.name != MAXTEXT:
+        return
+    alone = pipeline_parallel == 1
+    yield Check(
+        alone | np.not_equal(schedule, "1f1b"),
+        "plan.schedule is 1f1b: MaxText schedules pipelines as gpipe, or interleaved with plan.virtual_stages",
+    )
+    yield Check(
+        alone | (model.layers % (pipeline_parallel * virtual_stages) == 0),
+        "plan.pipeline_parallel is {pipeline_parallel}: MaxText needs stages of as many layers, and {model.name} has "
+        "{model.layers}",
+    )
+
+
+def maxtext_mesh(
+    framework: Framework,
+    model: Model,
+    zero_stage: Count,
+    tensor_parallel: Count,
+    context_parallel: Count,
+    data_parallel: Count,
+    expert_parallel: Count,
+    expert_tensor_parallel: Count,
+    sequence_parallel: Count,
+) -> Checks:
+    """MaxText's ranks of experts are data-parallel ones, which shard all weights, as those of the context do."""
+    if framework.name != MAXTEXT:
+        return
+    yield Check(
+        (zero_stage > 0) | ((context_parallel * expert_parallel == 1) & (data_parallel > 1)),
+        "plan.zero_stage is 0: MaxText replicates weights with several ranks of data alone; allowed: 3",
+    )
+    yield Check(
+        (tensor_parallel == 1) | np.equal(sequence_parallel, 0),
+        "plan.sequence_parallel is true: MaxText splits activations along their width; allowed: false",
+    )
+    yield Check(
+        data_parallel % expert_parallel == 0,
+        "plan.expert_parallel is {expert_parallel}: MaxText spreads experts over ranks of plan.data_parallel "
+        "{data_parallel}; allowed: a divisor",
+    )
+    yield Check(
+        (expert_tensor_parallel == tensor_parallel) | (model.experts is None),
+        "plan.expert_tensor_parallel is {expert_tensor_parallel}: MaxText splits experts as all other weights; "
+        "allowed: {tensor_parallel}",
+    )
+
+
 QUANTIZED: Final = ("nf4", "nf4-single", "int8")
 """Formats of weights that the script loads."""
 TRAINER_OPTIMIZERS: Final[Mapping[str, str]] = {
@@ -550,6 +658,11 @@ LAUNCH_RULES: tuple[Rule, ...] = rules_of(sys.modules[__name__])
 launch is written."""
 
 
-def refusals(scenario: Scenario) -> list[Broken]:
+OF_PRETRAIN_GPT: Final = (megatron_model, megatron_adapters)
+"""Those of what Megatron-LM's own script has, but other tools that start Megatron do not lack."""
+
+
+def refusals(scenario: Scenario, without: Container[Rule] = ()) -> list[Broken]:
     """Return a sentence for all of a scenario that its framework does not offer or its launch cannot run."""
-    return list(broken_rules((*OFFERED, *LAUNCH_RULES), facts_of(scenario)))
+    rules = (rule for rule in (*OFFERED, *LAUNCH_RULES) if rule not in without)
+    return list(broken_rules(tuple(rules), facts_of(scenario)))

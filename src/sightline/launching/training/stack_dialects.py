@@ -1,14 +1,18 @@
-"""Derive what keys of torchtune and MaxText say together: parts of names, products of degrees."""
+"""Derive what keys of torchtune and MaxText say together, and spell it: parts of names, products of degrees."""
 
 import re
 from collections.abc import Callable, Mapping
 from math import prod
+from pathlib import Path
 from typing import Any, Final
 
 from sightline import catalog
 from sightline.errors import InputError
-from sightline.launching.hugging_face import model_of
+from sightline.launching.hugging_face import configuration, model_of, repository_of
+from sightline.launching.training.shared import whole
+from sightline.loading.models import resolve_model
 from sightline.quantities import show
+from sightline.scenario import Model, Scenario
 
 MLP: Final = ("gate_proj", "up_proj", "down_proj")
 _AXES: Final = ("tensor", "context", "expert", "pipeline", "fsdp", "data")
@@ -21,6 +25,8 @@ _SIZES: Final = {
     "head_dim": "head_dim",
     "vocab_size": "vocab_size",
     "tie_word_embeddings": "logits_via_embedding",
+    "rope_theta": "rope_max_timescale",
+    "rms_norm_eps": "normalization_layer_epsilon",
 }
 """Keys of a configuration of Llama by MaxText's."""
 _SIZED: Final = {
@@ -32,8 +38,15 @@ _SIZED: Final = {
     "head_dim": 128,
     "vocab_size": 32_000,
     "logits_via_embedding": False,
+    "rope_max_timescale": 10_000,
+    "normalization_layer_epsilon": 1e-5,
 }
 """MaxText's sizes where a file has none."""
+_NO_SHAPES: Final = {"rope_max_timescale", "normalization_layer_epsilon"}
+_ATTENTION: Final = ("q_proj", "k_proj", "v_proj", "o_proj")
+_PROJECTIONS: Final = "model.lora_attn_modules"
+_TOGETHER: Final = ("tensor", "context", "pipeline")
+"""Axes along which several devices work on the same samples."""
 
 
 def _model(name: str, models: Mapping[str, str]) -> str:
@@ -50,7 +63,8 @@ def _torchtune(said: Mapping[str, Any], models: Mapping[str, str]) -> dict[str, 
     kind, name = ("", "") if parts is None else (parts[1].rstrip("_"), parts[2])
     kind = "qlora" if kind and said.get("model.quantize_base") is True else kind
     attention = ["o_proj" if one == "output_proj" else one for one in said.get("model.lora_attn_modules", ())]
-    targets = [*attention, *(MLP if said.get("model.apply_lora_to_mlp") is True else ())]
+    targets: Any = [*attention, *(MLP if said.get("model.apply_lora_to_mlp") is True else ())]
+    targets = "all-linear" if {*targets} >= {*_ATTENTION, *MLP} else targets
     steps, epochs = said.get("max_steps_per_epoch"), said.get("epochs", 1)
     return {
         **({"model.name": _model(name, models)} if name else {}),
@@ -58,34 +72,129 @@ def _torchtune(said: Mapping[str, Any], models: Mapping[str, str]) -> dict[str, 
         **({"model.lora_attn_modules": targets} if targets else {}),
         **({"steps": steps * epochs} if isinstance(steps, int) and isinstance(epochs, int) else {}),
         **({"data_parallel_shard_dim": None} if said.get("data_parallel_shard_dim") == -1 else {}),
+        # Its plans of tensor parallelism split activations along the sequence (models/llama3/_parallelism.py).
+        **({"sequence": True} if said.get("tensor_parallel_dim", 1) != 1 else {}),
     }
+
+
+def _as_torchtune(stated: Mapping[str, Any], scenario: Scenario) -> dict[str, Any]:
+    """Return keys with the adapter's builder and projections, the steps and the recipe as torchtune spells them."""
+    plan, kept = scenario.plan, {key: value for key, value in stated.items() if value != "none"}
+    kind = kept.pop("model.kind", "") if plan.adapter else ""
+    renamed = {"steps": "max_steps_per_epoch", "reshard": "fsdp_reshard_after_forward"}
+    kept |= {renamed[key]: kept.pop(key) for key in renamed.keys() & kept.keys()}
+    if kind and plan.adapter:
+        targets = [*_ATTENTION, *MLP] if plan.adapter.targets == "all-linear" else kept[_PROJECTIONS]
+        head, dot, builder = kept["model._component_"].rpartition(".")
+        attention = ["output_proj" if name == "o_proj" else name for name in targets if name not in MLP]
+        kept |= {"model._component_": f"{head}{dot}{kind}_{builder}", _PROJECTIONS: attention}
+        kept |= {"model.apply_lora_to_mlp": bool({*MLP} & {*targets}), "model.apply_lora_to_output": False}
+    if plan.tensor_parallel > 1:
+        kept["tensor_parallel_plan._component_"] = "torchtune.models.llama3.base_llama_tp_plan"
+    if (shard := kept.get("data_parallel_shard_dim")) is not None:
+        kept["data_parallel_replicate_dim"] = whole(plan.data_parallel) // shard
+    alone = "single_device" if plan.zero_stage == 0 and scenario.cluster.devices == 1 else "distributed"
+    kept["recipe"] = f"{'lora' if kind else 'full'}_finetune_{alone}"
+    return {key: value for key, value in kept.items() if key not in ("sequence", "exchange", "model.kind")}
 
 
 def _maxtext(said: Mapping[str, Any], models: Mapping[str, str]) -> dict[str, Any]:
     """The model by its name or its sizes, degrees over both networks, and samples of a replica."""
-    named, is_own = said["model_name"] != "default", bool(_SIZED.keys() & said.keys())
-    if not isinstance(samples := said["per_device_batch_size"], int):
-        raise InputError(f"per_device_batch_size is {show(samples)}; read: a whole number of 1 or more")
+    named, is_own = said["model_name"] != "default", bool((_SIZED.keys() - _NO_SHAPES) & said.keys())
     sizes = {"model_type": "llama", **{ours: said.get(key, _SIZED[key]) for ours, key in _SIZES.items()}}
     is_llama = not named and said.get("decoder_block", "llama2") == "llama2" and said.get("num_experts", 1) == 1
+    stated = _model(str(said["model_name"]), models) if named and not is_own else sizes if is_llama else None
+    model = _known(stated)
     sides = {axis: [said.get(f"{side}_{axis}_parallelism", 1) for side in ("ici", "dcn")] for axis in _AXES}
     degrees = {axis: _product(*both) for axis, both in sides.items()}
     if "ici_fsdp_parallelism" not in said:
         degrees["fsdp"] = None
-    shared = [degrees[axis] or 1 for axis in ("tensor", "context", "pipeline")]
+    devices = prod(filter(None, degrees.values())) if all(degrees.values()) and _is_laid_out(said) else None
     stages = degrees["pipeline"] or 1
     rounds = said.get("num_pipeline_microbatches", -1)
     rounds = stages if rounds == -1 else rounds
-    together = samples * prod(shared)
+    together = _samples(said["per_device_batch_size"], prod(degrees[axis] or 1 for axis in _TOGETHER))
+    # Ranks of the experts and of the context shard all other weights too (logical_axis_rules of base.yml).
+    shard = degrees["fsdp"] and degrees["expert"] and degrees["fsdp"] * degrees["expert"]
     kept: dict[str, Any] = {axis: degree for axis, degree in degrees.items() if degree and axis != "data"}
-    kept |= {"fsdp": None, "is_sharded": False} if degrees["fsdp"] == 1 else {}
+    # Without an axis that shards, ranks are replicas, if there are several.
+    if shard == degrees["context"] == 1:
+        kept |= {"fsdp": None, "is_sharded": None if degrees["data"] == 1 and devices else False}
+    else:
+        kept["fsdp"] = shard
+    repeats = said.get("num_pipeline_repeats", -1)
+    if repeats == -1:
+        repeats = model.layers // (stages * said.get("num_layers_per_pipeline_stage", 1)) if model and stages > 1 else 1
     return {
-        "model_name": _model(str(said["model_name"]), models) if named and not is_own else sizes if is_llama else None,
+        "model_name": stated,
         **kept,
-        "micro": together // rounds if together % rounds == 0 else samples,
+        **({"expert_tensor": degrees["tensor"]} if model and model.experts and degrees["tensor"] else {}),
+        "micro": together // rounds if together % rounds == 0 else together // (stages or 1),
         "accumulation": said["gradient_accumulation_steps"] * rounds,
-        **{key: None for key in ("num_pipeline_repeats", "capacity_factor") if said.get(key, -1) == -1},
+        **({"repeats": repeats, "schedule": "interleaved" if repeats > 1 else "gpipe"} if stages > 1 else {}),
+        "devices": devices,
+        **{key: None for key in ("capacity_factor",) if said.get(key, -1) == -1},
     }
+
+
+def _samples(stated: Any, ranks: int) -> int:
+    """Samples that devices take together, each a share."""
+    samples = float(stated) * ranks if re.fullmatch(r"\d{1,9}(\.\d{0,20})?(e-\d)?", str(stated)) else 0.0
+    if samples < 1 or abs(samples - round(samples)) > 1e-6:
+        raise InputError(
+            f"per_device_batch_size is {show(stated)}; read: whole samples on the {ranks} devices of a replica"
+        )
+    return round(samples)
+
+
+def _is_laid_out(said: Mapping[str, Any]) -> bool:
+    """Whether no axis of the mesh is left to the number of devices."""
+    return {"ici_data_parallelism", "ici_fsdp_parallelism"} <= said.keys() and said.get("num_slices", -1) == 1
+
+
+def _known(stated: Any) -> Model | None:
+    """The model of a name of the catalog or of sizes; None for others."""
+    is_known = isinstance(stated, Mapping) or stated in catalog.names("models")
+    return resolve_model(stated, Path()).model if is_known else None
+
+
+def sizes_of(tool: str, model: Model) -> dict[str, Any]:
+    """Return the sizes of a model by a tool's keys; nothing where it has none, or none such a model."""
+    found = configuration(model) if tool == "MaxText" else None
+    keys = found[1] if found and found[0] == "LlamaConfig" else {}
+    return {key: keys[ours] for ours, key in _SIZES.items() if ours in keys}
+
+
+def _as_maxtext(stated: Mapping[str, Any], scenario: Scenario) -> dict[str, Any]:
+    """Return keys with the mesh, the samples of a device, sizes and the data as MaxText spells them."""
+    plan, model = scenario.plan, scenario.model
+    degrees = {axis: stated.get(axis, 1) for axis in ("tensor", "context", "expert", "pipeline")}
+    ranks, experts = whole(plan.data_parallel), degrees["expert"]
+    shard = 1 if plan.zero_stage == 0 else stated.get("fsdp", ranks)
+    mesh = {**degrees, "fsdp": max(shard // experts, 1), "data": max(ranks // max(shard, experts), 1)}
+    idle = {key for key in ("mtp_num_layers", "capacity_factor") if not stated.get(key)}
+    left = {*_AXES, *idle, "micro", "accumulation", "expert_tensor", "schedule", "repeats", "is_sharded"}
+    kept = {key: value for key, value in stated.items() if key not in left}
+    rounds = stated["accumulation"] if degrees["pipeline"] > 1 else 1
+    each = stated["micro"] * rounds / prod(degrees[axis] for axis in _TOGETHER)
+    kept |= {f"ici_{axis}_parallelism": degree for axis, degree in mesh.items()}
+    kept |= {"per_device_batch_size": int(each) if each.is_integer() else each}
+    kept |= {"gradient_accumulation_steps": stated["accumulation"] // rounds}
+    if (stages := degrees["pipeline"]) > 1:
+        parts = stages * whole(plan.virtual_stages)
+        kept |= {"num_pipeline_microbatches": rounds, "num_pipeline_repeats": whole(plan.virtual_stages)}
+        kept |= {"num_layers_per_pipeline_stage": max(model.layers // parts, 1)}
+    if "model_name" not in kept:
+        kept |= sizes_of("MaxText", model)
+    is_tpu = scenario.cluster.parts[0].device.name.startswith("tpu")
+    kept |= {"hardware": "tpu" if is_tpu else "gpu", **({"attention": "flash"} if is_tpu else {})}
+    if scenario.workload.task == "pretrain":
+        return {"base_config": "base.yml", **kept, "dataset_type": "synthetic"}
+    del kept["dataset_type"]
+    tokens = {"tokenizer_type": "huggingface", "tokenizer_path": repository_of(model.name)}
+    if not tokens["tokenizer_path"]:
+        raise InputError(f"model is {model.name}: MaxText tunes with a repository's tokenizer; the catalog knows none")
+    return {"base_config": "post_train/sft.yml", **kept, "packing": True, "max_segments_per_seq": 32, **tokens}
 
 
 def _product(inner: Any, outer: Any) -> int | None:
@@ -98,3 +207,8 @@ DERIVED: Final[Mapping[str, Callable[[Mapping[str, Any], Mapping[str, str]], dic
     "MaxText": _maxtext,
 }
 """By tool, what adds to its keys those that ``stacks.yaml`` reads."""
+SPELLED: Final[Mapping[str, Callable[[Mapping[str, Any], Scenario], dict[str, Any]]]] = {
+    "torchtune": _as_torchtune,
+    "MaxText": _as_maxtext,
+}
+"""By tool, what makes its own keys of those that ``stacks.yaml`` writes."""

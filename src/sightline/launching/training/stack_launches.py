@@ -4,6 +4,7 @@ What is written is read back: where a plan comes back as another one, the tool h
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import yaml
@@ -13,14 +14,15 @@ from sightline.launching.hugging_face import repository_of
 from sightline.launching.launch import Launch
 from sightline.launching.source import Source
 from sightline.launching.training import accelerate, deepspeed, script
-from sightline.launching.training.rules import SCRIPTED, refusals
+from sightline.launching.training.rules import OF_PRETRAIN_GPT, SCRIPTED, refusals
 from sightline.launching.training.shared import on_every_node, per_node, whole, with_micro_batch
+from sightline.launching.training.stack_dialects import SPELLED, sizes_of
 from sightline.launching.training.stacks import Stack, reading_of, stacks, values_of
 from sightline.loading import scenario_from_mapping
-from sightline.loading.checks import stated_at
+from sightline.loading.checks import stated_at, with_value
 from sightline.loading.written import to_mapping
 from sightline.quantities import show
-from sightline.scenario import Scenario
+from sightline.scenario import Model, Scenario
 from sightline.scenario.techniques import ALL_LINEAR, MODULE_NAMES
 from sightline.scenario.training import Pretrain
 
@@ -46,53 +48,89 @@ def check_tool(tool: str) -> Stack:
     return named[tool.lower()]
 
 
-def write(scenario: Any, tool: str) -> Launch:
-    """Return the launch of a scenario with a tool.
+def write(scenario: Any, tool: str | None = None) -> Launch:
+    """Return the launch of a scenario with a tool; by default the one that its framework is.
 
     Raises:
         InputError: There is no such tool, or it has no key for something of the scenario; a sentence each.
     """
-    stack = check_tool(tool)
     if not isinstance(scenario, Scenario):
-        raise InputError(f"{stack.name} trains; workload.task is {scenario.workload.task}")
-    if scenario.plan.framework.name not in SCRIPTED:
-        raise InputError(f"plan.framework is {scenario.plan.framework.name}; {stack.name} has {', '.join(SCRIPTED)}")
-    refuse(refusals(scenario))
+        raise InputError(f"{tool} trains; workload.task is {scenario.workload.task}")
+    framework = scenario.plan.framework.name
+    stack = check_tool(tool or framework)
+    if framework not in (allowed := SCRIPTED if stack.framework == "transformers" else (stack.framework,)):
+        raise InputError(f"plan.framework is {framework}; {stack.name} has {', '.join(allowed)}")
+    refuse(refusals(scenario, () if stack.framework in (*SCRIPTED, stack.name.lower()) else OF_PRETRAIN_GPT))
     asked = with_micro_batch(scenario)
-    repository = repository_of(asked.model.name) if script.named_model(asked.model) else ""
-    if not repository:
-        raise InputError(f"model is {asked.model.name}: {stack.name} loads a repository; the catalog knows none of it")
-    wanted = _wanted(asked, repository)
-    stated, files = _settings(stack, asked, wanted)
+    stated, files = _settings(stack, asked, _wanted(stack, asked))
     refuse(list(_lost(stack, asked, {**stated, **files})))
-    nodes = asked.cluster.nodes
-    own = (name for name, keys in stack.by_command.items() if keys.keys() & stated.keys())
+    nodes, recipe = asked.cluster.nodes, stated.pop("recipe", "")
+    own = (name for name, keys in stack.by_command.items() if any(stated.get(key) for key in keys))
     command = next(own, stack.commands.partition(",")[0])
-    places = {"each": per_node(asked.cluster), "nodes": nodes, "command": command}
-    texts = {SHARDED[framework]: script.json_text(settings) for framework, settings in files.items()}
+    places = {"each": per_node(asked.cluster), "nodes": nodes, "command": command, "recipe": recipe}
+    starts = {
+        "several": stack.several.format(**places) if nodes > 1 else "",
+        "ranks": "" if recipe.endswith("_single_device") else f"--nproc_per_node={places['each']} ",
+        "trial": stack.trial if asked.workload.steps is None else "",
+        "weights": stack.weights if asked.workload.task == "finetune" else "",
+    }
+    texts = {SHARDED[name]: script.json_text(settings) for name, settings in files.items()}
+    whole_file = _nested(stack, {**stated, **{key: SHARDED[key] for key in files}})
+    skew, lengths = asked.plan.expert_skew, asked.workload.lengths
     return Launch(
-        framework=stack.name,
-        command=stack.start.format(**places, several=stack.several.format(**places) if nodes > 1 else ""),
-        files={FILE: yaml.safe_dump({**stated, **{key: SHARDED[key] for key in files}}, sort_keys=False), **texts},
+        framework=stack.name if tool else framework,
+        command=stack.start.format(**places, **starts),
+        files={FILE: yaml.safe_dump(whole_file, sort_keys=False), **texts},
         without_counterpart=[
             f"the data set and the learning rate in {FILE} are examples",
-            *(["workload.lengths: those of the data set count"] if asked.workload.lengths is not None else []),
+            *(["WEIGHTS in the environment is the folder of the checkpoint"] if "WEIGHTS" in stack.start else []),
+            *([f"plan.expert_skew is {skew:g}: {stack.name} has no argument for it"] if skew else []),
+            *(["workload.lengths: those of the data set count"] if lengths is not None else []),
             *on_every_node(asked.cluster),
         ],
     )
 
 
-def _wanted(scenario: Scenario, repository: str) -> dict[str, Any]:
+def _nested(stack: Stack, stated: Mapping[str, Any]) -> dict[str, Any]:
+    """Keys ``group.key`` as groups, where a tool has groups."""
+    whole_file: dict[str, Any] = {}
+    for key, value in stated.items():
+        whole_file = with_value(whole_file, key, value) if stack.is_nested else {**whole_file, key: value}
+    return whole_file
+
+
+def has_model(tool: str, model: Model) -> bool:
+    """Return whether a tool has a name, or sizes, for a model."""
+    stack = check_tool(tool)
+    return script.named_model(model) in stack.written or bool(sizes_of(stack.name, model))
+
+
+def _model(stack: Stack, scenario: Scenario) -> str | None:
+    """The repository of the scenario's model; None where the tool has a name or sizes for it."""
+    if stack.written:
+        return None
+    repository = repository_of(script.named_model(scenario.model) or "")
+    if not repository:
+        raise InputError(
+            f"model is {scenario.model.name}: {stack.name} loads a repository; the catalog knows none of it"
+        )
+    return repository
+
+
+def _wanted(stack: Stack, scenario: Scenario) -> dict[str, Any]:
     """The scenario's values by dotted key, and what ``stacks.yaml`` has keys of its own for."""
     mapping = _comparable(scenario)
     offload, adapter = mapping["plan"]["offload"], mapping["plan"]["adapter"]
     adapter = {"kind": "none"} if adapter == "none" else {key: _shortest(value) for key, value in adapter.items()}
-    plan = {**mapping["plan"], "offload": offload if isinstance(offload, list) else [offload], "adapter": adapter}
+    recompute = mapping["plan"]["recompute"]
+    recompute = recompute["modules"] if isinstance(recompute, Mapping) and [*recompute] == ["modules"] else recompute
+    offloads = offload if isinstance(offload, list) else [offload]
+    plan = {**mapping["plan"], "recompute": recompute, "offload": offloads, "adapter": adapter}
     steps = scenario.workload.steps
     return {
         **mapping,
         "plan": plan,
-        "model": repository,
+        "model": _model(stack, scenario),
         "accumulation": script.accumulation(scenario),
         "steps": None if steps is None else whole(steps),
         "rows": _rows(scenario.workload),
@@ -112,7 +150,12 @@ def _comparable(scenario: Scenario) -> dict[str, Any]:
     plan, work = mapping["plan"], mapping["workload"]
     if isinstance(plan["adapter"], Mapping) and plan["quantization"].startswith("nf4"):
         plan["adapter"] = {**plan["adapter"], "kind": "qlora"}
+    # Where all devices have the same kernel, it is the one that is not named.
+    kernels = scenario.plan.framework.attention_kernels
+    plan = {**({"attention_kernel": kernels["default"]} if {*kernels} == {"default"} else {}), **plan}
     left = {"expert_skew", "replicas", *(["context_exchange"] if plan["context_parallel"] == 1 else [])}
+    left |= {"sequence_parallel"} if plan["tensor_parallel"] == 1 else set()
+    left |= {"data_parallel_shard"} if plan.get("data_parallel_shard") == plan["data_parallel"] else set()
     left |= {"attention_kernel"} if plan["attention"] == "eager" else set()
     kept = {key: value for key, value in plan.items() if key not in left}
     return {**mapping, "plan": kept, "workload": {key: value for key, value in work.items() if key not in _OF_DATA}}
@@ -125,7 +168,7 @@ def _shortest(value: Any) -> Any:
 def _settings(stack: Stack, scenario: Scenario, wanted: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The keys of the tool, and those of the files beside it by framework."""
     framework = scenario.plan.framework.name
-    stated: dict[str, Any] = dict(stack.always)
+    stated: dict[str, Any] = {**stack.always, **stack.written.get(scenario.model.name, {})}
     has_adapter = stated_at(wanted, "plan.adapter.kind") != "none"
     for ours, keys in stack.read.items():
         value = _names(stack, ours, stated_at(wanted, ours))
@@ -156,7 +199,11 @@ def _settings(stack: Stack, scenario: Scenario, wanted: Mapping[str, Any]) -> tu
         stated |= {} if is_file else {**stack.fsdp, "fsdp_config": own}
         files |= {"fsdp": {"fsdp": "full_shard auto_wrap", "fsdp_config": own}} if is_file else {}
     stated = {key: value for key, value in stated.items() if value != "none"}
-    return stated, files
+    return SPELLED.get(stack.name, _as_they_are)(stated, scenario), files
+
+
+def _as_they_are(stated: dict[str, Any], _: Scenario) -> dict[str, Any]:
+    return stated
 
 
 def _names(stack: Stack, ours: str, value: Any) -> Any:
@@ -177,7 +224,12 @@ def _lost(stack: Stack, scenario: Scenario, stated: Mapping[str, Any]) -> Iterat
         stated = {**stated, **both}
     found = reading_of(stack, Source(place=FILE, text=""), stated, scenario.cluster.devices).scenario
     asked = _comparable(scenario)
-    back = _comparable(scenario_from_mapping({**found, "model": asked["model"], "cluster": asked["cluster"]}))
+    model = found.get("model") if stack.written else asked["model"]
+    loaded = scenario_from_mapping({**found, "model": model, "cluster": asked["cluster"]})
+    same = {key: getattr(scenario.model, key) for key in ("name", "max_positions", "rope_theta", "norm_eps")}
+    if replace(loaded.model, **same) != scenario.model:
+        yield f"model is {scenario.model.name}: {stack.name} would train {loaded.model.name}, which has other layers"
+    back = _comparable(loaded)
     for part in ("workload", "plan"):
         for key in {**asked[part], **back[part]}:
             one, other = asked[part].get(key), back[part].get(key)

@@ -18,7 +18,7 @@ from sightline.launching.shell import variables_of
 from sightline.launching.source import Source, source_of
 from sightline.launching.training import accelerate, deepspeed
 from sightline.launching.training.script import WHOLE_MODULES
-from sightline.launching.training.shared import devices_of, launcher_and_program, missing_of
+from sightline.launching.training.shared import TRIAL, devices_of, launcher_and_program, missing_of
 from sightline.launching.training.stack_dialects import DERIVED
 from sightline.loading.checks import with_value
 from sightline.quantities import show
@@ -64,7 +64,10 @@ class Stack(Marks):
     derived: Mapping[str, str] = field(default_factory=dict)
     models: Mapping[str, str] = field(default_factory=dict)
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    written: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     start: str = ""
+    trial: str = ""
+    weights: str = ""
     several: str = ""
     fsdp: Mapping[str, Any] = field(default_factory=dict)
     always: Mapping[str, Any] = field(default_factory=dict)
@@ -183,6 +186,7 @@ def reading_of(
         choices={str(word["key"]): tuple(word["values"]) for word in stack.words.values()},
     )
     missing = _left_open(stack, opened)
+    devices = devices or said.get("devices")
     sharding, notes, *further = _sharding(stack, found, said, base)
     for by in {"deepspeed", "fsdp"} & missing.keys():
         sharding, missing["plan.zero_stage"] = {"plan.framework": by}, missing.pop(by)
@@ -200,7 +204,8 @@ def reading_of(
     together = [values.get(key, 1) for key in SHARING]
     if devices and not unsure and not is_stated and all(isinstance(degree, int) for degree in together):
         scenario["workload"]["global_batch"] = each * devices // prod(together)
-    steps = own["steps"] if isinstance(own["steps"], int) and own["steps"] > 0 else None
+    is_open = TRIAL in found.text or any(key in opened for key in stack.keys_of("steps"))
+    steps = own["steps"] if isinstance(own["steps"], int) and own["steps"] > 0 and not is_open else None
     scenario = with_tokens(scenario, steps)
     batch = unsure or f"samples per optimizer step: {each} on each device"
     unread = _unread(stack, stated)
