@@ -97,12 +97,13 @@ def test_two_thousand_launches_are_their_plans(name, task, tmp_path):
     assert count >= LAUNCHED[name, task] * DRAWN
 
 
-@pytest.mark.parametrize("tool", ["llama-factory", "axolotl", "ms-swift"])
+@pytest.mark.parametrize("tool", ["llama-factory", "axolotl", "ms-swift", "megatron-swift"])
 @pytest.mark.filterwarnings("ignore")
 def test_launches_with_a_tool_are_their_plans(tool, tmp_path):
     count = 0
-    for name in ("transformers", "fsdp", "deepspeed"):
-        for seed in range(40):
+    names = ("megatron",) if tool == "megatron-swift" else ("transformers", "fsdp", "deepspeed")
+    for name in names:
+        for seed in range(120 // len(names)):
             scenario = drawn(name, "train", Random(f"{name} {tool} {seed}").choice)
             launch = launched(scenario, tool)
             if launch is not None and scenario.workload.lengths is None:

@@ -509,6 +509,35 @@ def test_what_a_framework_of_its_own_has_no_key_for_is_not_written(tool, name, p
         described(tool, name, **plan)
 
 
+@pytest.mark.parametrize(
+    ("plan", "keys"),
+    [
+        ({"recompute": "full"}, {"recompute_granularity": "full", "recompute_method": "uniform"}),
+        (
+            {"tensor_parallel": 2, "sequence_parallel": True},
+            {"tensor_model_parallel_size": 2, "sequence_parallel": True},
+        ),
+        (
+            {"pipeline_parallel": 2, "virtual_stages": 3, "schedule": "interleaved"},
+            {"pipeline_model_parallel_size": 2, "virtual_pipeline_model_parallel_size": 3},
+        ),
+        ({"zero_stage": 3}, {"use_megatron_fsdp": True, "data_parallel_sharding_strategy": "optim_grads_params"}),
+        ({"dtype": "fp8", "fp8_recipe": "blockwise"}, {"fp8_recipe": "blockwise"}),
+        ({"dtype": "fp8", "fp8_parameter_gather": False}, {"fp8_format": "hybrid", "fp8_param_gather": None}),
+        ({"adapter": {"kind": "lora", "rank": 16, "targets": ["query"]}}, {"tuner_type": "lora", "lora_rank": 16}),
+        ({"attention_kernel": "cudnn"}, {"attention_backend": "fused"}),
+    ],
+)
+def test_megatron_swift_is_given_its_own_words(plan, keys):
+    scenario = asked({"framework": "megatron", "zero_stage": 1, **plan}, "qwen3-8b", task="finetune")
+    launch = write(scenario, "megatron-swift")
+    file = yaml.safe_load(launch.files["train.yaml"])
+    assert {key: file.get(key) for key in keys} == keys
+    assert launch.command == "NPROC_PER_NODE=8 megatron sft train.yaml"
+    back = completed(read(launch.files["train.yaml"]), {"cluster": "8x h100-sxm-80gb"}).scenario["plan"]
+    assert back["zero_stage"] == plan.get("zero_stage", 1)
+
+
 def test_what_shards_stands_beside_the_file():
     launch = write(fine_tuned(framework="deepspeed", zero_stage=3, state_dtype=None), "ms-swift")
     assert json.loads(launch.files["ds_config.json"])["zero_optimization"]["stage"] == 3

@@ -414,61 +414,30 @@ def torchtune_runs(
     adapter: Adapter | None,
     tensor_parallel: Count,
     sequence_parallel: Count,
-) -> Checks:
-    """Torchtune tunes checkpoints, and splits Llama 3 over tensors alone, activations along the sequence."""
-    if framework.name != TORCHTUNE:
-        return
-    yield Check(task == "finetune", "workload.task is {task}: torchtune tunes checkpoints; allowed: finetune")
-    yield Check(
-        (tensor_parallel == 1) | (model.name.startswith("llama-3") and adapter is None),
-        "plan.tensor_parallel is {tensor_parallel}: torchtune has it for Llama 3 without adapters",
-    )
-    yield Check(
-        (tensor_parallel == 1) | np.not_equal(sequence_parallel, 0),
-        "plan.sequence_parallel is false with plan.tensor_parallel {tensor_parallel}: torchtune splits activations "
-        "along the sequence with tensor parallelism; allowed: true",
-    )
-
-
-def torchtune_memory(
-    framework: Framework,
     zero_stage: Count,
     devices: Count,
     recompute: str | Recomputation,
     offload: frozenset[str] | Mapping[str, Number],
 ) -> Checks:
-    """Torchtune shards on several devices, and offloads activations that are recomputed."""
+    """Torchtune tunes checkpoints, splits Llama 3 alone, and shards on several devices."""
     if framework.name != TORCHTUNE:
         return
-    yield Check(
-        (zero_stage > 0) | (devices == 1),
-        "plan.zero_stage is 0 on {devices} devices: torchtune's recipe of several devices shards; allowed: 2 or 3",
-    )
-    yield Check(
-        np.logical_not(offloads(offload, "activations")) | (recompute == "full"),
-        "plan.offload is activations: torchtune offloads them with plan.recompute full",
-    )
+    whole_llama = model.name.startswith("llama-3") and adapter is None
+    stays = np.logical_not(offloads(offload, "activations"))
+    for is_run, said in (
+        (task == "finetune", "workload.task is {task}: torchtune tunes checkpoints; allowed: finetune"),
+        (
+            (tensor_parallel == 1) | whole_llama,
+            "plan.tensor_parallel is {tensor_parallel}: for Llama 3 without adapters",
+        ),
+        ((tensor_parallel == 1) | np.not_equal(sequence_parallel, 0), "plan.sequence_parallel is false: allowed: true"),
+        ((zero_stage > 0) | (devices == 1), "plan.zero_stage is 0 on {devices} devices: allowed: 2 or 3"),
+        (stays | (recompute == "full"), "plan.offload is activations: allowed with plan.recompute full"),
+    ):
+        yield Check(is_run, f"{said} with torchtune")
 
 
-def maxtext_stages(
-    framework: Framework, model: Model, pipeline_parallel: Count, virtual_stages: Count, schedule: str
-) -> Checks:
-    """MaxText's pipelines have equal stages, and run forward as a whole before they run back."""
-    if framework.name != MAXTEXT:
-        return
-    alone = pipeline_parallel == 1
-    yield Check(
-        alone | np.not_equal(schedule, "1f1b"),
-        "plan.schedule is 1f1b: MaxText schedules pipelines as gpipe, or interleaved with plan.virtual_stages",
-    )
-    yield Check(
-        alone | (model.layers % (pipeline_parallel * virtual_stages) == 0),
-        "plan.pipeline_parallel is {pipeline_parallel}: MaxText needs stages of as many layers, and {model.name} has "
-        "{model.layers}",
-    )
-
-
-def maxtext_mesh(
+def maxtext_runs(
     framework: Framework,
     model: Model,
     zero_stage: Count,
@@ -478,28 +447,28 @@ def maxtext_mesh(
     expert_parallel: Count,
     expert_tensor_parallel: Count,
     sequence_parallel: Count,
+    pipeline_parallel: Count,
+    virtual_stages: Count,
+    schedule: str,
 ) -> Checks:
-    """MaxText's ranks of experts are data-parallel ones, which shard all weights, as those of the context do."""
+    """MaxText has equal stages that run forward before they run back, and experts on ranks of data, which all shard."""
     if framework.name != MAXTEXT:
         return
-    yield Check(
-        (zero_stage > 0) | ((context_parallel * expert_parallel == 1) & (data_parallel > 1)),
-        "plan.zero_stage is 0: MaxText replicates weights with several ranks of data alone; allowed: 3",
-    )
-    yield Check(
-        (tensor_parallel == 1) | np.equal(sequence_parallel, 0),
-        "plan.sequence_parallel is true: MaxText splits activations along their width; allowed: false",
-    )
-    yield Check(
-        data_parallel % expert_parallel == 0,
-        "plan.expert_parallel is {expert_parallel}: MaxText spreads experts over ranks of plan.data_parallel "
-        "{data_parallel}; allowed: a divisor",
-    )
-    yield Check(
-        (expert_tensor_parallel == tensor_parallel) | (model.experts is None),
-        "plan.expert_tensor_parallel is {expert_tensor_parallel}: MaxText splits experts as all other weights; "
-        "allowed: {tensor_parallel}",
-    )
+    of_data, alone = (context_parallel * expert_parallel == 1) & (data_parallel > 1), pipeline_parallel == 1
+    equal = model.layers % (pipeline_parallel * virtual_stages) == 0
+    split_alike = (expert_tensor_parallel == tensor_parallel) | (model.experts is None)
+    for is_run, said in (
+        (alone | np.not_equal(schedule, "1f1b"), "plan.schedule is 1f1b: allowed: gpipe or interleaved"),
+        (alone | equal, "plan.pipeline_parallel is {pipeline_parallel}: allowed: stages of as many layers"),
+        ((zero_stage > 0) | of_data, "plan.zero_stage is 0: allowed: 3, or replicas of several ranks of data alone"),
+        ((tensor_parallel == 1) | np.equal(sequence_parallel, 0), "plan.sequence_parallel is true: allowed: false"),
+        (
+            data_parallel % expert_parallel == 0,
+            "plan.expert_parallel is {expert_parallel}: allowed: a divisor of data_parallel",
+        ),
+        (split_alike, "plan.expert_tensor_parallel is {expert_tensor_parallel}: allowed: {tensor_parallel}"),
+    ):
+        yield Check(is_run, f"{said} with MaxText")
 
 
 QUANTIZED: Final = ("nf4", "nf4-single", "int8")

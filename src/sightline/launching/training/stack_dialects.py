@@ -95,7 +95,7 @@ def _as_torchtune(stated: Mapping[str, Any], scenario: Scenario) -> dict[str, An
         kept["data_parallel_replicate_dim"] = whole(plan.data_parallel) // shard
     alone = "single_device" if plan.zero_stage == 0 and scenario.cluster.devices == 1 else "distributed"
     kept["recipe"] = f"{'lora' if kind else 'full'}_finetune_{alone}"
-    return {key: value for key, value in kept.items() if key not in ("sequence", "exchange", "model.kind")}
+    return kept
 
 
 def _maxtext(said: Mapping[str, Any], models: Mapping[str, str]) -> dict[str, Any]:
@@ -172,9 +172,7 @@ def _as_maxtext(stated: Mapping[str, Any], scenario: Scenario) -> dict[str, Any]
     ranks, experts = whole(plan.data_parallel), degrees["expert"]
     shard = 1 if plan.zero_stage == 0 else stated.get("fsdp", ranks)
     mesh = {**degrees, "fsdp": max(shard // experts, 1), "data": max(ranks // max(shard, experts), 1)}
-    idle = {key for key in ("mtp_num_layers", "capacity_factor") if not stated.get(key)}
-    left = {*_AXES, *idle, "micro", "accumulation", "expert_tensor", "schedule", "repeats", "is_sharded"}
-    kept = {key: value for key, value in stated.items() if key not in left}
+    kept = dict(stated)
     rounds = stated["accumulation"] if degrees["pipeline"] > 1 else 1
     each = stated["micro"] * rounds / prod(degrees[axis] for axis in _TOGETHER)
     kept |= {f"ici_{axis}_parallelism": degree for axis, degree in mesh.items()}

@@ -10,6 +10,7 @@ from typing import Any, Final
 import yaml
 
 from sightline.errors import InputError, nearest, refuse
+from sightline.frameworks.choices import choices_of
 from sightline.launching.hugging_face import repository_of
 from sightline.launching.launch import Launch
 from sightline.launching.source import Source
@@ -23,6 +24,7 @@ from sightline.loading.checks import stated_at, with_value
 from sightline.loading.written import to_mapping
 from sightline.quantities import show
 from sightline.scenario import Model, Scenario
+from sightline.scenario.precision import LOW_PRECISION
 from sightline.scenario.techniques import ALL_LINEAR, MODULE_NAMES
 from sightline.scenario.training import Pretrain
 
@@ -31,6 +33,9 @@ SHARDED: Final = {"deepspeed": "ds_config.json", "fsdp": "fsdp.json"}
 """Files beside it, by framework."""
 _OWN: Final = ("optimizer", "activation_checkpointing")
 """Keys of DeepSpeed's configuration that these tools say themselves."""
+_IDLE: Final = {"plan.expert_capacity": 0, "plan.prediction_layers": 0}
+_COUNTS: Final = ("_parallel", "virtual_stages", *_IDLE)
+"""Keys that are left out where they change nothing: degrees of 1, and what ``_IDLE`` has."""
 _OF_DATA: Final = ("total_tokens", "lengths", "packing")
 
 
@@ -64,7 +69,7 @@ def write(scenario: Any, tool: str | None = None) -> Launch:
     asked = with_micro_batch(scenario)
     stated, files = _settings(stack, asked, _wanted(stack, asked))
     refuse(list(_lost(stack, asked, {**stated, **files})))
-    nodes, recipe = asked.cluster.nodes, stated.pop("recipe", "")
+    nodes, recipe = asked.cluster.nodes, stated.get("recipe", "")
     own = (name for name, keys in stack.by_command.items() if any(stated.get(key) for key in keys))
     command = next(own, stack.commands.partition(",")[0])
     places = {"each": per_node(asked.cluster), "nodes": nodes, "command": command, "recipe": recipe}
@@ -75,7 +80,8 @@ def write(scenario: Any, tool: str | None = None) -> Launch:
         "weights": stack.weights if asked.workload.task == "finetune" else "",
     }
     texts = {SHARDED[name]: script.json_text(settings) for name, settings in files.items()}
-    whole_file = _nested(stack, {**stated, **{key: SHARDED[key] for key in files}})
+    own_keys = {key: value for key, value in stated.items() if key not in stack.unwritten.split()}
+    whole_file = _nested(stack, {**own_keys, **{key: SHARDED[key] for key in files}})
     skew, lengths = asked.plan.expert_skew, asked.workload.lengths
     return Launch(
         framework=stack.name if tool else framework,
@@ -150,11 +156,14 @@ def _comparable(scenario: Scenario) -> dict[str, Any]:
     plan, work = mapping["plan"], mapping["workload"]
     if isinstance(plan["adapter"], Mapping) and plan["quantization"].startswith("nf4"):
         plan["adapter"] = {**plan["adapter"], "kind": "qlora"}
-    # Where all devices have the same kernel, it is the one that is not named.
+    # What is not named is the framework's own, of kernels where all devices have the same.
     kernels = scenario.plan.framework.attention_kernels
     plan = {**({"attention_kernel": kernels["default"]} if {*kernels} == {"default"} else {}), **plan}
+    own = choices_of(scenario.plan.framework, scenario.plan.dtype)
+    plan |= {name: value for name, value in own.items() if name != "attention_kernel"}
     left = {"expert_skew", "replicas", *(["context_exchange"] if plan["context_parallel"] == 1 else [])}
-    left |= {"sequence_parallel"} if plan["tensor_parallel"] == 1 else set()
+    left |= {"sequence_parallel", "tensor_overlap"} if plan["tensor_parallel"] == 1 else set()
+    left |= {key for key in plan if key.startswith("fp8")} if plan["dtype"] not in LOW_PRECISION else set()
     left |= {"data_parallel_shard"} if plan.get("data_parallel_shard") == plan["data_parallel"] else set()
     left |= {"attention_kernel"} if plan["attention"] == "eager" else set()
     kept = {key: value for key, value in plan.items() if key not in left}
@@ -174,11 +183,13 @@ def _settings(stack: Stack, scenario: Scenario, wanted: Mapping[str, Any]) -> tu
         value = _names(stack, ours, stated_at(wanted, ours))
         if value not in (None, []) and (has_adapter or not ours.startswith("plan.adapter")):
             stated[keys.split()[0]] = value
-    degrees = [keys.split()[0] for ours, keys in stack.read.items() if ours.endswith("_parallel")]
-    stated = {key: value for key, value in stated.items() if key not in degrees or value != 1}
+    idle = {keys.split()[0]: _IDLE.get(ours, 1) for ours, keys in stack.read.items() if ours.endswith(_COUNTS)}
+    stated = {key: value for key, value in stated.items() if key not in idle or value != idle[key]}
     for ours, words in stack.words.items():
         word = next((its for its, own in words["values"].items() if own == stated_at(wanted, ours)), None)
         stated |= {words["key"]: word} if word is not None else {}
+    for key, further in stack.beside.items():
+        stated |= further.get(stated.get(key), {})
     for rule in stack.when:
         meant = {**stack.defaults, **stated, "framework": framework}
         if rule["if"].get("framework", framework) != framework:
@@ -198,7 +209,8 @@ def _settings(stack: Stack, scenario: Scenario, wanted: Mapping[str, Any]) -> tu
         is_file = stack.fsdp.get("fsdp") == SHARDED["fsdp"]
         stated |= {} if is_file else {**stack.fsdp, "fsdp_config": own}
         files |= {"fsdp": {"fsdp": "full_shard auto_wrap", "fsdp_config": own}} if is_file else {}
-    stated = {key: value for key, value in stated.items() if value != "none"}
+    stated = {key: value for key, value in stated.items() if value != "none" or key in stack.defaults}
+    stated = {key: value for key, value in stated.items() if (value, stack.defaults.get(key)) != ("none", "none")}
     return SPELLED.get(stack.name, _as_they_are)(stated, scenario), files
 
 

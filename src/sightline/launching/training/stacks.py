@@ -66,6 +66,8 @@ class Stack(Marks):
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     written: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     start: str = ""
+    unwritten: str = ""
+    beside: Mapping[str, Mapping[Any, Mapping[str, Any]]] = field(default_factory=dict)
     trial: str = ""
     weights: str = ""
     several: str = ""
