@@ -524,7 +524,10 @@ def test_what_a_framework_of_its_own_has_no_key_for_is_not_written(tool, name, p
         ({"zero_stage": 3}, {"use_megatron_fsdp": True, "data_parallel_sharding_strategy": "optim_grads_params"}),
         ({"dtype": "fp8", "fp8_recipe": "blockwise"}, {"fp8_recipe": "blockwise"}),
         ({"dtype": "fp8", "fp8_parameter_gather": False}, {"fp8_format": "hybrid", "fp8_param_gather": None}),
-        ({"adapter": {"kind": "lora", "rank": 16, "targets": ["query"]}}, {"tuner_type": "lora", "lora_rank": 16}),
+        (
+            {"adapter": {"kind": "lora", "rank": 16, "targets": ["qkv", "gate", "up"], "also_trained": ["head"]}},
+            {"lora_rank": 16, "target_modules": ["linear_qkv", "linear_fc1"], "modules_to_save": ["output_layer"]},
+        ),
         ({"attention_kernel": "cudnn"}, {"attention_backend": "fused"}),
     ],
 )
@@ -536,6 +539,21 @@ def test_megatron_swift_is_given_its_own_words(plan, keys):
     assert launch.command == "NPROC_PER_NODE=8 megatron sft train.yaml"
     back = completed(read(launch.files["train.yaml"]), {"cluster": "8x h100-sxm-80gb"}).scenario["plan"]
     assert back["zero_stage"] == plan.get("zero_stage", 1)
+
+
+@pytest.mark.parametrize(
+    ("plan", "said"),
+    [
+        ({"adapter": {"kind": "lora", "targets": ["query"]}}, r"plan\.adapter is"),
+        ({"recompute": ["layernorm"]}, "Megatron-SWIFT would train with selective"),
+        ({"stage_layers": [20, 16], "pipeline_parallel": 2}, r"plan\.stage_layers"),
+        ({"gradient_reduce_dtype": "bf16"}, "Megatron-SWIFT would train with fp32"),
+    ],
+)
+def test_what_megatron_swift_has_no_key_for_is_not_written(plan, said):
+    scenario = asked({"framework": "megatron", "zero_stage": 1, **plan}, "qwen3-8b", task="finetune")
+    with pytest.raises(InputError, match=said):
+        write(scenario, "megatron-swift")
 
 
 def test_what_shards_stands_beside_the_file():

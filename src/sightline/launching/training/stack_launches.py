@@ -224,6 +224,8 @@ def _names(stack: Stack, ours: str, value: Any) -> Any:
         return stack.all_linear or None
     if ours not in ("plan.adapter.targets", "plan.adapter.also_trained") or not value:
         return value
+    if stack.modules:
+        return [name for name, parts in stack.modules.items() if {*parts} <= {*value}]
     projections = {word: name for name, word in reversed([*MODULE_NAMES.items()])}
     named = projections | {part: names[0] for part, names in script.WHOLE_MODULES.items()}
     names = [named[word] for word in value]

@@ -66,6 +66,7 @@ class Stack(Marks):
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     written: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     start: str = ""
+    modules: Mapping[str, Sequence[str]] = field(default_factory=dict)
     unwritten: str = ""
     beside: Mapping[str, Mapping[Any, Mapping[str, Any]]] = field(default_factory=dict)
     trial: str = ""
@@ -342,7 +343,9 @@ def values_of(stack: Stack, said: Mapping[str, Any]) -> Iterator[tuple[str, Any]
     yield "plan.dtype", "fp32"
     for ours in stack.read:
         if (key := _key(stack, ours, said)) and not ours.startswith(("deepspeed", "fsdp")):
-            yield ours, _LISTS[ours](said[key]) if ours in _LISTS else said[key]
+            value = _LISTS[ours](said[key]) if ours in _LISTS else said[key]
+            is_own = stack.modules and ours == "plan.adapter.targets" and isinstance(value, list)
+            yield ours, [part for name in value for part in stack.modules.get(name, [name])] if is_own else value
     for ours, words in stack.words.items():
         if (key := words["key"]) in said:
             yield ours, words["values"][said[key]]
