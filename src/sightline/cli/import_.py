@@ -28,11 +28,11 @@ def import_(
 ) -> None:
     """Convert a framework's configuration or command line to a scenario.
 
-    Supported inputs: YAML and commands of LLaMA-Factory, axolotl, ms-swift, torchtune and MaxText, DeepSpeed JSON,
-    Megatron-LM commands and scripts, accelerate YAML, torchtitan TOML, transformers Trainer arguments, and commands,
-    containers and scripts of vLLM, SGLang, TensorRT-LLM, TGI, LightLLM, llama.cpp and transformers serve. The scenario
-    is printed to stdout; unsupported options, assumptions and missing keys go to stderr. Pass a command as one quoted
-    string, or word by word after --.
+    Supported inputs: YAML and commands of LLaMA-Factory, axolotl, ms-swift, torchtune, MaxText, NeMo and
+    Megatron-Bridge, DeepSpeed JSON, Megatron-LM commands and scripts, accelerate YAML, torchtitan TOML, transformers
+    Trainer arguments, and commands, containers and scripts of vLLM, SGLang, TensorRT-LLM, TGI, LightLLM, llama.cpp and
+    transformers serve. The scenario is printed to stdout; unsupported options, assumptions and missing keys go to
+    stderr. Pass a command as one quoted string, or word by word after --.
 
     \b
     Examples:

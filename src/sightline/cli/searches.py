@@ -156,7 +156,10 @@ class PlanOptions:
         None, "Write the launch command and files of the best plan to this folder.", metavar="DIR"
     )
     tool: str | None = option(
-        None, "With --launch, write them for llama-factory, axolotl or ms-swift.", "--with", metavar="TOOL"
+        None,
+        "With --launch, write them for llama-factory, axolotl, ms-swift or megatron-swift.",
+        "--with",
+        metavar="TOOL",
     )
     workers: str | None = option(
         None,

@@ -48,9 +48,9 @@ READERS: Final[Mapping[str, str]] = {
 was given is of the framework, ``read`` returns its `Reading`. DeepSpeed may stand in a file of accelerate, which
 therefore comes first. Tools of ``stacks.yaml`` have their keys there."""
 READ: Final = (
-    "a YAML or command of LLaMA-Factory, axolotl, ms-swift, torchtune or MaxText, a DeepSpeed JSON, a Megatron-LM "
-    "command, an accelerate YAML, a torchtitan TOML, arguments of the transformers Trainer, a command of vLLM, SGLang, "
-    "TensorRT-LLM, TGI, LightLLM, llama.cpp or transformers serve"
+    "a YAML or command of LLaMA-Factory, axolotl, ms-swift, torchtune, MaxText, NeMo or Megatron-Bridge, a DeepSpeed "
+    "JSON, a Megatron-LM command, an accelerate YAML, a torchtitan TOML, arguments of the transformers Trainer, a "
+    "command of vLLM, SGLang, TensorRT-LLM, TGI, LightLLM, llama.cpp or transformers serve"
 )
 """What can be read back, for messages."""
 

@@ -12,6 +12,7 @@ from sightline.launching.launch import completed
 from sightline.launching.registry import read
 from sightline.launching.training.stack_dialects import DERIVED
 from sightline.launching.training.stacks import stacks
+from sightline.loading import scenario_from_mapping
 
 FACTORY = {
     "model_name_or_path": "Qwen/Qwen3-8B",
@@ -155,6 +156,97 @@ def test_swift_starts_megatron_with_keys_of_its_own(stated, keys):
     assert (found.framework, plan["framework"], work["global_batch"]) == ("Megatron-SWIFT", "megatron", 32)
     assert work["total_tokens"] == 100 * 32 * 4096
     assert {key: plan[key] for key in keys} == keys
+
+
+NEMO = {
+    "trainer": {"devices": 8, "num_nodes": 2, "precision": "bf16-mixed", "max_steps": 1000},
+    "exp_manager": {"exp_dir": None},
+    "model": {
+        "micro_batch_size": 2,
+        "global_batch_size": 64,
+        "encoder_seq_length": 4096,
+        "num_layers": 32,
+        "bias": False,
+        "hidden_size": 4096,
+        "ffn_hidden_size": 11008,
+        "num_attention_heads": 32,
+        "normalization": "rmsnorm",
+        "activation": "swiglu",
+        "position_embedding_type": "rope",
+        "share_embeddings_and_output_weights": False,
+        "tensor_model_parallel_size": 4,
+        "pipeline_model_parallel_size": 2,
+        "sequence_parallel": True,
+        "activations_checkpoint_granularity": "selective",
+        "drop_layers": [],
+        "tokenizer": {"library": "megatron"},
+        "optim": {"name": "distributed_fused_adam", "lr": 1e-4, "overlap_grad_sync": True},
+    },
+}
+BRIDGE = "torchrun --nproc_per_node=8 scripts/training/run_recipe.py --recipe qwen3_30b_a3b_pretrain_config"
+
+
+def test_nemo_is_read_by_its_groups():
+    found = read(yaml.safe_dump(NEMO))
+    assert (found.framework, "model.vocab_size" in found.missing, list(found.unread)) == ("NeMo", True, [])
+    scenario = completed(found, {"cluster": "16x h100-sxm-80gb", "model.vocab_size": 32000}).scenario
+    plan, model = scenario["plan"], scenario_from_mapping(scenario).model
+    assert model.parameters == pytest.approx(6.74e9, rel=1e-3)
+    read_keys = ("framework", "tensor_parallel", "pipeline_parallel", "zero_stage", "recompute", "sequence_parallel")
+    assert [plan[key] for key in read_keys] == ["megatron", 4, 2, 1, "selective", True]
+    assert (plan["overlap_gradient_reduce"], plan["tensor_overlap"]) == (True, "backward")
+    assert scenario["workload"]["total_tokens"] == 1000 * 64 * 4096
+
+
+@pytest.mark.parametrize(
+    ("changed", "plan"),
+    [
+        ({"activation": "gelu", "bias": True, "normalization": "layernorm"}, {"micro_batch": 2}),
+        ({"fp8": True}, {"dtype": "fp8", "fp8_recipe": "delayed"}),
+        ({"peft": {"peft_scheme": "lora", "lora_tuning": {"adapter_dim": 8}}}, {"framework": "megatron"}),
+        ({"optim": {"name": "fused_adam"}}, {"zero_stage": 0}),
+        ({"ub_tp_comm_overlap": True}, {"tensor_overlap": "all"}),
+    ],
+)
+def test_values_of_nemo_mean_what_it_does(changed, plan):
+    found = read(yaml.safe_dump({**NEMO, "model": {**NEMO["model"], **changed}})).scenario
+    assert {key: found["plan"].get(key) for key in plan} == plan
+    assert (found["plan"].get("adapter") or {}).get("rank") == (8 if "peft" in changed else None)
+    assert found["workload"]["task"] == ("finetune" if "peft" in changed else "pretrain")
+    assert ("model" in found) == ("activation" not in changed)
+
+
+def test_megatron_bridge_leaves_to_its_recipe_what_nobody_states():
+    found = read(f"{BRIDGE} -tp 2 model.sequence_parallel=true mixed_precision=bf16_with_fp8_current_scaling_mixed")
+    assert (found.framework, found.scenario["model"], found.scenario["workload"]) == (
+        *("Megatron-Bridge", "qwen3-30b-a3b"),
+        {"task": "pretrain"},
+    )
+    stated = {"framework": "megatron", "tensor_parallel": 2, "sequence_parallel": True, "dtype": "fp8"}
+    assert found.scenario["plan"] == {**stated, "fp8_recipe": "current"}
+    assert {"plan.micro_batch", "plan.recompute", "workload.global_batch"} <= found.missing.keys()
+
+
+def test_megatron_bridge_is_read_by_options_and_keys():
+    options = "-tp 2 -pp 1 -cp 1 -ep 4 -mb 1 -gb 64 -sl 4096 --max_steps 10"
+    keys = "model.recompute_granularity=full ddp.use_distributed_optimizer=true ddp.grad_reduce_in_fp32=false"
+    found = completed(read(f"{BRIDGE} {options} {keys}"), {"cluster": "8x h100-sxm-80gb"})
+    plan, work = found.scenario["plan"], found.scenario["workload"]
+    read_keys = (
+        "tensor_parallel",
+        "expert_parallel",
+        "micro_batch",
+        "recompute",
+        "zero_stage",
+        "gradient_reduce_dtype",
+    )
+    assert [plan[key] for key in read_keys] == [2, 4, 1, "full", 1, "bf16"]
+    assert (work["global_batch"], work["total_tokens"], dict(found.missing)) == (64, 10 * 64 * 4096, {})
+    tuned = read(
+        f"{BRIDGE.replace('pretrain', 'sft')} --mode lora peft.dim=16 peft.target_modules=[linear_qkv]"
+    ).scenario
+    assert tuned["workload"]["task"] == "finetune"
+    assert (tuned["plan"]["adapter"]["rank"], tuned["plan"]["adapter"]["targets"]) == (16, ["qkv"])
 
 
 @pytest.mark.parametrize("text", [yaml.safe_dump(FACTORY), yaml.safe_dump(AXOLOTL), SWIFT])
@@ -338,7 +430,11 @@ def test_a_configuration_next_to_the_file_is_read(tmp_path):
         (yaml.safe_dump({**TUNE, "optimizer_in_bwd": True}), "an optimizer in the backward pass of torchtune"),
         (yaml.safe_dump({**TUNE, "loss": {"_component_": "torchtune.rlhf.loss.DPOLoss"}}), "preference training"),
         (f"{MCORE} --recompute_method block", "recomputation of some layers of Megatron-SWIFT"),
-        ("torchrun --nproc_per_node=8 scripts/training/run_recipe.py --recipe llama3_8b", "is of Megatron-Bridge"),
+        ("nemo llm pretrain --factory llama3_8b", "is of NeMo's recipes, which is not read"),
+        (f"{BRIDGE} --mode dora", "mode is 'dora': DoRA of Megatron-Bridge"),
+        (f"{BRIDGE} model.recompute_method=block", "recomputation of some layers of Megatron-Bridge"),
+        (yaml.safe_dump({**NEMO, "model": {"activations_checkpoint_method": "block"}}), "some layers of NeMo"),
+        (yaml.safe_dump({**NEMO, "model": {"peft": {"peft_scheme": "ptuning"}}}), "a tuner of its own of NeMo"),
         (f"{MAXTEXT} per_device_batch_size=0.5", "per_device_batch_size is '0.5'"),
         (f"{MAXTEXT} remat_policy=save_qkv_proj", "remat_policy is 'save_qkv_proj'"),
         (f"{MAXTEXT} ici_fsdp_transpose_parallelism=2", "sharding along two axes of MaxText"),

@@ -1,4 +1,4 @@
-"""Derive what keys of torchtune and MaxText say together, and spell it: parts of names, products of degrees."""
+"""Derive what keys of tools say together, and spell it: parts of names, products of degrees."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -42,6 +42,21 @@ _SIZED: Final = {
     "normalization_layer_epsilon": 1e-5,
 }
 """MaxText's sizes where a file has none."""
+_RECIPE: Final = re.compile(r"(.*?)(?:_(pretrain|sft|peft|lora|dora)(?:_.*)?)?")
+"""Names of Megatron-Bridge's recipes: a model, and what is trained."""
+_TUNED: Final = ("model.restore_from_path", "model.data.train_ds", "checkpoint.pretrained_checkpoint")
+_BY_MEGATRON: Final = {
+    "hidden_size": "hidden_size",
+    "num_hidden_layers": "num_layers",
+    "num_attention_heads": "num_attention_heads",
+    "intermediate_size": "ffn_hidden_size",
+    "num_key_value_heads": "num_query_groups",
+    "head_dim": "kv_channels",
+    "vocab_size": "vocab_size",
+    "tie_word_embeddings": "share_embeddings_and_output_weights",
+}
+_SHAPED: Final = 4
+"""Sizes of which none can be left out."""
 _NO_SHAPES: Final = {"rope_max_timescale", "normalization_layer_epsilon"}
 _ATTENTION: Final = ("q_proj", "k_proj", "v_proj", "o_proj")
 _PROJECTIONS: Final = "model.lora_attn_modules"
@@ -195,6 +210,38 @@ def _as_maxtext(stated: Mapping[str, Any], scenario: Scenario) -> dict[str, Any]
     return {"base_config": "post_train/sft.yml", **kept, "packing": True, "max_segments_per_seq": 32, **tokens}
 
 
+def _megatron(said: Mapping[str, Any], models: Mapping[str, str]) -> dict[str, Any]:
+    """The model by a recipe's name or by Megatron's sizes, what is trained, and the devices."""
+    stem, mode = _RECIPE.fullmatch(str(said.get("recipe", ""))).groups()  # type: ignore[union-attr] # matches all
+    mode, devices = said.get("mode", mode), [said.get(f"trainer.{key}") for key in ("devices", "num_nodes")]
+    has_adapter = mode in ("lora", "peft") or "peft.dim" in said or "model.peft.peft_scheme" in said
+    is_tuned = has_adapter or mode == "sft" or any(key.startswith(_TUNED) for key in said)
+    return {
+        "model.name": _model(stem, models) if stem else _sized(said),
+        "task": "finetune" if is_tuned else "pretrain",
+        "kind": "lora" if has_adapter else "none",
+        "devices": prod(devices) if all(isinstance(count, int) for count in devices) else None,
+    }
+
+
+def _sized(said: Mapping[str, Any]) -> dict[str, Any] | None:
+    """A model like Llama or GPT-2 of Megatron's sizes; None for others."""
+    sizes = {ours: said[f"model.{key}"] for ours, key in _BY_MEGATRON.items() if f"model.{key}" in said}
+    words = [str(said.get(f"model.{key}", "")).lower() for key in ("normalization", "position_embedding_type")]
+    gated = said.get("model.gated_linear_unit", said.get("model.activation") == "swiglu")
+    biased = said.get("model.add_bias_linear", said.get("model.bias", False))
+    families = {("rmsnorm", "rope", True, False): "llama", ("layernorm", "learned_absolute", False, True): "gpt2"}
+    family = families.get((*words, gated, biased))
+    is_plain = family and said.get("model.num_moe_experts", 1) == 1 and len(sizes) >= _SHAPED
+    return {"model_type": family, **sizes} if is_plain else None
+
+
+def vocabulary_of(model: Any) -> dict[str, str]:
+    """Return what is missing of a model whose vocabulary only its tokenizer tells."""
+    is_open = isinstance(model, Mapping) and "vocab_size" not in model
+    return {"model.vocab_size": "the tokens of its tokenizer"} if is_open else {}
+
+
 def _product(inner: Any, outer: Any) -> int | None:
     """A degree inside and between slices; None where one is left to the devices."""
     return inner * outer if isinstance(inner, int) and isinstance(outer, int) and min(inner, outer) > 0 else None
@@ -203,6 +250,8 @@ def _product(inner: Any, outer: Any) -> int | None:
 DERIVED: Final[Mapping[str, Callable[[Mapping[str, Any], Mapping[str, str]], dict[str, Any]]]] = {
     "torchtune": _torchtune,
     "MaxText": _maxtext,
+    "NeMo": _megatron,
+    "Megatron-Bridge": _megatron,
 }
 """By tool, what adds to its keys those that ``stacks.yaml`` reads."""
 SPELLED: Final[Mapping[str, Callable[[Mapping[str, Any], Scenario], dict[str, Any]]]] = {

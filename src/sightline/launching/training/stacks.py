@@ -19,7 +19,7 @@ from sightline.launching.source import Source, source_of
 from sightline.launching.training import accelerate, deepspeed
 from sightline.launching.training.script import WHOLE_MODULES
 from sightline.launching.training.shared import TRIAL, devices_of, launcher_and_program, missing_of
-from sightline.launching.training.stack_dialects import DERIVED
+from sightline.launching.training.stack_dialects import DERIVED, vocabulary_of
 from sightline.loading.checks import with_value
 from sightline.quantities import show
 from sightline.scenario.techniques import MODULE_NAMES
@@ -65,6 +65,7 @@ class Stack(Marks):
     models: Mapping[str, str] = field(default_factory=dict)
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     written: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    of_recipes: str = ""
     start: str = ""
     modules: Mapping[str, Sequence[str]] = field(default_factory=dict)
     unwritten: str = ""
@@ -146,7 +147,7 @@ def read(found: Source) -> Reading:
         raise InputError(f"{found.place} names {name}, and there is no such file; put it next to {found.place}")
     given = {name.replace("-", "_"): _values(options.words(name)) for name in options.names()}
     pairs = [(key, value) for key, equals, value in (word.partition("=") for word in options.plain) if equals]
-    given |= {key: plain([value]) for key, value in pairs if "$" not in value}
+    given |= {key: plain([re.sub(r"^\[(.*)\]$", r"\1", value)]) for key, value in pairs if "$" not in value}
     spelled = {name.replace("-", "_"): said for name, said in options.unknown.items()}
     spelled |= {key: f"{key} is {value}, which only running it would tell" for key, value in pairs if "$" in value}
     opened = {stack.also.get(key, key): said for key, said in spelled.items()}
@@ -189,6 +190,8 @@ def reading_of(
         choices={str(word["key"]): tuple(word["values"]) for word in stack.words.values()},
     )
     missing = _left_open(stack, opened)
+    ruled = (ours for ours in stack.of_recipes.split() if not {*stack.keys_of(ours)} & stated.keys())
+    missing |= dict.fromkeys(ruled, "what the recipe has for it")
     devices = devices or said.get("devices")
     sharding, notes, *further = _sharding(stack, found, said, base)
     for by in {"deepspeed", "fsdp"} & missing.keys():
@@ -216,7 +219,7 @@ def reading_of(
         framework=stack.name,
         scenario=scenario,
         unread=unread,
-        missing={**missing_of(scenario, devices, batch=batch), **missing},
+        missing={**missing_of(scenario, devices, batch=batch), **vocabulary_of(scenario.get("model")), **missing},
         samples_per_device=None if unsure or is_stated else each,
         steps=steps,
         without_counterpart=[
@@ -238,8 +241,9 @@ def _left_open(stack: Stack, opened: Mapping[str, str]) -> dict[str, str]:
 
 def _unread(stack: Stack, stated: Mapping[str, Any]) -> list[str]:
     """Keys that nothing stands for."""
+    groups = tuple(f"{key}." for text in stack.harmless.values() for key in text.split())
     stating = [key for key, value in stated.items() if value not in (None, "", False)]
-    return [key for key in stating if not {key, key.split(".")[0]} & stack.known]
+    return [key for key in stating if key not in stack.known and not key.startswith(groups)]
 
 
 def _unknown(stack: Stack, opened: Mapping[str, str]) -> list[str]:
@@ -294,7 +298,9 @@ def _beside(found: Source, named: str) -> Path | None:
 
 
 def _values(words: Sequence[str]) -> Any:
-    return list(words) if len(words) > 1 else plain(words)
+    """What follows an option; ``key=value`` after it is no value of it."""
+    own = [*words[:1], *(word for word in words[1:] if "=" not in word)]
+    return own if len(own) > 1 else plain(own)
 
 
 def _accelerated(found: Source, launcher: Options) -> Source:
