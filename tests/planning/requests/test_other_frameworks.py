@@ -16,7 +16,10 @@ def in_framework(asked, name, **request):
 
 @pytest.mark.parametrize(
     ("asked", "frameworks"),
-    [(TUNED, ("transformers", "megatron", "deepspeed", "fsdp", "torchtitan")), (ADAPTED, ("fsdp", "deepspeed"))],
+    [
+        (TUNED, ("transformers", "megatron", "deepspeed", "fsdp", "torchtitan", "torchtune", "maxtext")),
+        (ADAPTED, ("fsdp", "deepspeed", "torchtune")),
+    ],
 )
 def test_the_best_of_all_frameworks_answers_where_the_typical_one_has_no_plan(asked, frameworks):
     alone = [in_framework(asked, name) for name in frameworks]

@@ -41,7 +41,7 @@ FIELDS = {
 def questions(draw, framework):
     """A scenario of a framework, with some fields of the plan fixed and the others free."""
     names = draw(st.lists(st.sampled_from(sorted(FIELDS)), max_size=3, unique=True))
-    adapted = "adapter" in names
+    adapted = "adapter" in names or framework == "torchtune"
     return {
         "model": draw(st.sampled_from([DENSE, EXPERTS, "qwen3-0.6b", "gpt-oss-20b"])),
         "cluster": draw(st.sampled_from(["1x h100-sxm-80gb", "8x h100-sxm-80gb", "12x h100-sxm-80gb"])),
@@ -85,8 +85,10 @@ def test_launchable_plans_are_written_and_others_are_refused_with_the_same_words
 
 def both(framework):
     """The answers to a small question with launchable plans alone, and with all."""
-    question = {"model": DENSE, "cluster": "4x h100-sxm-80gb", "plan": {"framework": framework}}
-    question["workload"] = {"task": "pretrain", "sequence_length": 64, "global_batch": 24}
+    tunes = framework == "torchtune"
+    model, task = ("qwen3-0.6b", "finetune") if tunes else (DENSE, "pretrain")
+    question = {"model": model, "cluster": "4x h100-sxm-80gb", "plan": {"framework": framework}}
+    question["workload"] = {"task": task, "sequence_length": 64, "global_batch": 24}
     return plan(question, top=1), plan(question, launchable=False, top=1)
 
 

@@ -396,14 +396,14 @@ def torchtitan_recompute(framework: Framework, recompute: str | Recomputation) -
     )
 
 
-def models_by_name(framework: Framework, model: Model) -> Checks:
+def models_by_name(framework: Framework, model: Model, task: str) -> Checks:
     """Torchtune and MaxText have models by names of their own."""
     if framework.name in (TORCHTUNE, MAXTEXT):
         # Imported here because the tables are read for these alone.
         from sightline.launching.training.stack_launches import has_model
 
         yield Check(
-            has_model(framework.name, model), "model is {model.name}: {framework.name} has no model of that name"
+            has_model(framework.name, model, task), "model is {model.name}: {framework.name} has no model of that name"
         )
 
 
@@ -444,6 +444,7 @@ def maxtext_runs(
     tensor_parallel: Count,
     context_parallel: Count,
     data_parallel: Count,
+    data_parallel_shard: Count | None,
     expert_parallel: Count,
     expert_tensor_parallel: Count,
     sequence_parallel: Count,
@@ -454,21 +455,36 @@ def maxtext_runs(
     """MaxText has equal stages that run forward before they run back, and experts on ranks of data, which all shard."""
     if framework.name != MAXTEXT:
         return
-    of_data, alone = (context_parallel * expert_parallel == 1) & (data_parallel > 1), pipeline_parallel == 1
+    alone = pipeline_parallel == 1
+    shard = data_parallel if data_parallel_shard is None else data_parallel_shard
+    whole = (context_parallel * expert_parallel == 1) & (data_parallel > 1)
     equal = model.layers % (pipeline_parallel * virtual_stages) == 0
     split_alike = (expert_tensor_parallel == tensor_parallel) | (model.experts is None)
     for is_run, said in (
         (alone | np.not_equal(schedule, "1f1b"), "plan.schedule is 1f1b: allowed: gpipe or interleaved"),
         (alone | equal, "plan.pipeline_parallel is {pipeline_parallel}: allowed: stages of as many layers"),
-        ((zero_stage > 0) | of_data, "plan.zero_stage is 0: allowed: 3, or replicas of several ranks of data alone"),
+        ((zero_stage > 0) | whole, "plan.zero_stage is 0: allowed: 3, or replicas of several ranks of data alone"),
+        ((zero_stage == 0) | (shard > 1) | np.logical_not(whole), "plan.data_parallel_shard is 1: allowed: more"),
         ((tensor_parallel == 1) | np.equal(sequence_parallel, 0), "plan.sequence_parallel is true: allowed: false"),
         (
-            data_parallel % expert_parallel == 0,
-            "plan.expert_parallel is {expert_parallel}: allowed: a divisor of data_parallel",
+            shard % expert_parallel == 0,
+            "plan.expert_parallel is {expert_parallel}: allowed: a divisor of ranks that shard",
         ),
         (split_alike, "plan.expert_tensor_parallel is {expert_tensor_parallel}: allowed: {tensor_parallel}"),
     ):
         yield Check(is_run, f"{said} with MaxText")
+
+
+def maxtext_rounds(
+    framework: Framework, pipeline_parallel: Count, global_batch: Count, data_parallel: Count, micro_batch: Count
+) -> Checks:
+    """MaxText's pipelines run as many micro-batches as a multiple of the stages."""
+    rounds = global_batch / (data_parallel * micro_batch)
+    yield Check(
+        (framework.name != MAXTEXT) | (pipeline_parallel == 1) | (rounds % pipeline_parallel == 0),
+        "plan.pipeline_parallel is {pipeline_parallel} with {rounds:g} micro-batches: MaxText runs a multiple",
+        {"rounds": rounds},
+    )
 
 
 QUANTIZED: Final = ("nf4", "nf4-single", "int8")

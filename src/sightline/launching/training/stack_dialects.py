@@ -205,8 +205,6 @@ def _as_maxtext(stated: Mapping[str, Any], scenario: Scenario) -> dict[str, Any]
         return {"base_config": "base.yml", **kept, "dataset_type": "synthetic"}
     del kept["dataset_type"]
     tokens = {"tokenizer_type": "huggingface", "tokenizer_path": repository_of(model.name)}
-    if not tokens["tokenizer_path"]:
-        raise InputError(f"model is {model.name}: MaxText tunes with a repository's tokenizer; the catalog knows none")
     return {"base_config": "post_train/sft.yml", **kept, "packing": True, "max_segments_per_seq": 32, **tokens}
 
 

@@ -105,10 +105,12 @@ def _nested(stack: Stack, stated: Mapping[str, Any]) -> dict[str, Any]:
     return whole_file
 
 
-def has_model(tool: str, model: Model) -> bool:
-    """Return whether a tool has a name, or sizes, for a model."""
-    stack = check_tool(tool)
-    return script.named_model(model) in stack.written or bool(sizes_of(stack.name, model))
+def has_model(tool: str, model: Model, task: str) -> bool:
+    """Return whether a tool has a name, or sizes, for a model; a repository too where it tunes that."""
+    stack, name = check_tool(tool), script.named_model(model)
+    if task == "finetune":
+        return name in stack.written and bool(repository_of(name or ""))
+    return name in stack.written or bool(sizes_of(stack.name, model))
 
 
 def _model(stack: Stack, scenario: Scenario) -> str | None:
