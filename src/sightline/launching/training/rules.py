@@ -649,5 +649,5 @@ OF_PRETRAIN_GPT: Final = (megatron_model, megatron_adapters)
 
 def refusals(scenario: Scenario, without: Container[Rule] = ()) -> list[Broken]:
     """Return a sentence for all of a scenario that its framework does not offer or its launch cannot run."""
-    rules = (rule for rule in (*OFFERED, *LAUNCH_RULES) if rule not in without)
-    return list(broken_rules(tuple(rules), facts_of(scenario)))
+    rules = tuple(rule for rule in LAUNCH_RULES if rule not in without)
+    return list(broken_rules((*OFFERED, *rules), facts_of(scenario)))
