@@ -48,6 +48,10 @@ _EVERY_NODE: Final = {
 
 _LAUNCHERS: Final = ("launch.py", "run.py")
 """Scripts that start others."""
+_STARTING_MODULES: Final = ("torch.", "accelerate.", "deepspeed.launcher")
+"""How modules begin that start others."""
+_TOOLS: Final = ("swift", "megatron", "llamafactory-cli", "lmf", "axolotl")
+"""Commands that train by themselves."""
 ALL: Final = "-1"
 """What DeepSpeed's launcher takes for all devices of a node, or all nodes."""
 PROCESSES_LEFT_OPEN: Final = "auto|gpu|cpu|xpu"
@@ -80,11 +84,18 @@ def on_every_node(cluster: Cluster) -> list[str]:
 def launcher_and_program(words: Sequence[str]) -> tuple[Options, Options]:
     """Return the options of what starts the processes and those of the script that they run.
 
-    Both are the options of the whole command where it names no script.
+    Both are the options of the whole command where it names no script: then a file of Python is an option's value.
     """
-    scripts = (at for at, word in enumerate(words) if word.endswith(".py") and PurePath(word).name not in _LAUNCHERS)
-    at = next(scripts, None)
+    at = next((at for at, word in enumerate(words) if _is_program(word, words[at - 1] if at else "")), None)
+    at = None if words and PurePath(words[0]).name in _TOOLS else at
     return (Options(words), Options(words)) if at is None else (Options(words[:at]), Options(words[at + 1 :]))
+
+
+def _is_program(word: str, before: str) -> bool:
+    """Whether a word is a script, or a module behind ``-m``, that is no launcher."""
+    if before in ("-m", "--module"):
+        return not word.startswith(_STARTING_MODULES)
+    return word.endswith(".py") and PurePath(word).name not in _LAUNCHERS
 
 
 _CHOSEN: Final = re.compile(r"[\w.-]+:(\d+(?:,\d+)*)")

@@ -36,16 +36,22 @@ SHARING: Final = ("plan.tensor_parallel", "plan.context_parallel", "plan.pipelin
 class Marks:
     """By what a tool's files and commands are told from others."""
 
-    commands: str
-    keys: str
+    commands: str = ""
+    keys: str = ""
+    options: str = ""
+    never: str = ""
 
     def tell(self, found: Source) -> bool:
         """Whether a file or a command is its own."""
         if found.kind == "command":
             names = "|".join(re.escape(command.strip()) for command in self.commands.split(","))
-            if re.search(rf"[ /]({names}) ", f" {' '.join(found.words)} "):
+            if names and re.search(rf"[ /]({names}) ", f" {' '.join(found.words)} "):
                 return True
-        return len({*self.keys.split()} & (found.mapping or file_of(found)).keys()) > 1
+            given = {name.replace("-", "_") for name in Options(found.words).names()}
+            if self.options and {*self.options.split()} <= given:
+                return True
+        stated = (found.mapping or file_of(found)).keys()
+        return len({*self.keys.split()} & stated) > 1 and not {*self.never.split()} & stated
 
 
 @record
