@@ -192,7 +192,7 @@ def reading_of(stated: Mapping[str, Any], trained: Script, devices: int | None) 
         InputError: Values that DeepSpeed does not take; a sentence each.
     """
     refuse_values(stated, numbers=_NUMBERS, choices=_CHOICES, sections=_SECTIONS, left_open=AUTO)
-    refuse([*_contradictions(stated), *_uneven_batch(stated, devices)])
+    refuse([*_contradictions(stated), *_uneven_batch(stated, devices), *_foreign_optimizer(stated)])
     devices = devices or _implied_devices(stated)
     batch = {"global_batch": _batch(stated, devices)}
     workload = {"task": "pretrain", **trained.workload, **without_none(batch)}
@@ -335,3 +335,10 @@ def _optimizer(stated: Mapping[str, Any]) -> str | None:
     options = stated.get("params")
     unfused = isinstance(options, Mapping) and options.get("torch_adam") is True
     return {"adam": "adamw", "adamw": "adamw-unfused" if unfused else "adamw", "muon": "muon"}.get(kind)
+
+
+def _foreign_optimizer(stated: Mapping[str, Any]) -> Iterator[str]:
+    """An optimizer that is stated, but not predicted."""
+    own = section(stated, "optimizer")
+    if "type" in own and own["type"] not in AUTO and _optimizer(own) is None:
+        yield f"optimizer.type is {show(own['type'])}, which is not predicted; read: Adam, AdamW, Muon"

@@ -15,7 +15,7 @@ from sightline.launching.readers import with_unread
 from sightline.launching.shell import command_line
 from sightline.launching.source import Source
 from sightline.launching.table import Option, fields_written, plan_read, written
-from sightline.launching.training.megatron_model import Arguments, model_arguments, model_of
+from sightline.launching.training.megatron_model import POSITIONS, Arguments, model_arguments, model_of
 from sightline.launching.training.rules import GATHERED, refusals
 from sightline.launching.training.shared import (
     TRIAL,
@@ -45,6 +45,7 @@ MODULES: Final = {
 EXCHANGES: Final = {"ring": "p2p", "all-gather": "allgather", "all-to-all": "a2a", "mixed": "a2a+p2p"}
 RECIPES: Final = {"delayed": "delayed", "current": "tensorwise", "blockwise": "blockwise"}
 OPTIMIZERS: Final = {"adamw": "adam", "sgd-momentum": "sgd", "muon": "muon"}
+_STATED_OPTIMIZERS: Final = {theirs: ours for ours, theirs in OPTIMIZERS.items()} | {"dist_muon": "muon"}
 SHARDED: Final = {2: "optim_grads", 3: "optim_grads_params"}
 """What Megatron-FSDP shards by ZeRO's stage."""
 _FP8: Final = {"fp8": "hybrid", "mxfp8": "e4m3"}
@@ -232,6 +233,13 @@ def _backend(scenario: Scenario) -> str:
     return "unfused" if plan.attention == "eager" else fused if plan.attention_kernel else "auto"
 
 
+def _is_eager(options: Options) -> bool:
+    """Whether no kernel fuses attention, as in Megatron-LM's own layers without ``--use-flash-attn``."""
+    backend, own = options.text("attention-backend"), options.text("transformer-impl") == "local"
+    own = options.has("use-legacy-models") or own
+    return backend in ("unfused", "local") or (own and not options.has("use-flash-attn") and backend != "flash")
+
+
 def _fuses_loss(scenario: Scenario) -> bool:
     return "cross-entropy" in scenario.plan.framework.fusion.fused
 
@@ -349,7 +357,7 @@ KEYS: Final[Sequence[Row]] = (
         "--attention-backend",
         "attention",
         _backend,
-        lambda o: "eager" if o.text("attention-backend") in ("unfused", "local") else "flash",
+        lambda o: "eager" if _is_eager(o) else "flash",
     ),
     Option("", "attention_kernel", read=lambda o: _FLASH.get(o.text("attention-backend"))),
     Option("", read=lambda o: o.has("use-flash-attn")),
@@ -359,7 +367,7 @@ KEYS: Final[Sequence[Row]] = (
         "--optimizer",
         "optimizer",
         lambda s: OPTIMIZERS[s.plan.optimizer],
-        lambda o: _inverse(OPTIMIZERS, o.text("optimizer", "adam")),
+        lambda o: o.word("optimizer", _STATED_OPTIMIZERS) or "adamw",
     ),
     Option(
         "--mtp-num-layers",
@@ -494,6 +502,32 @@ _MARKS: Final = ("tensor-model-parallel-size", "micro-batch-size", "num-layers",
 """Arguments of which a command of Megatron-LM has several."""
 
 
+_SCRIPTS: Final = ("pretrain_gpt.py", "pretrain_mamba.py", "pretrain_hybrid.py")
+"""Scripts whose models are read."""
+_OTHERS: Final = {
+    "bert": "an encoder",
+    "t5": "an encoder and a decoder",
+    "ict": "a retriever",
+    "biencoder|retriever": "a retriever",
+    "retro": "retrieval",
+    "vision|multimodal|vlm|llava|mimo": "a model with images",
+    "vl|omni|audio": "a model with images or sound",
+    "inference|generation|generate|server": "generation",
+    "tasks|eval|mmlu": "a task",
+    "tools|preprocess|checkpoint|convert|export|quantize|ptq|merge|analyze": "no training",
+    "rl|grpo": "reinforcement learning",
+}
+"""What scripts are, by a word of their names or of their folders."""
+
+
+def _refused_script(script: str) -> str:
+    """Why a script is not read, in a sentence; empty where it may be."""
+    parts = re.split(r"[/_.]", "/".join(script.split("/")[-3:]))
+    kinds = (what for words, what in _OTHERS.items() if {*words.split("|")} & {*parts})
+    what = None if script.endswith(_SCRIPTS) else next(kinds, None)
+    return f"{script} is {what} of Megatron-LM, which is not predicted" if what else ""
+
+
 def claims(found: Source) -> bool:
     """Whether it is a command of Megatron-LM."""
     names = Options(found.words).names()
@@ -504,6 +538,8 @@ def claims(found: Source) -> bool:
 def read(found: Source) -> Reading:
     """Return what a command says as a scenario."""
     launcher, options = launcher_and_program(found.words)
+    script = next((word for word in found.words if word.endswith(".py")), "")
+    refuse([said] if (said := _refused_script(script)) else [])
     vocabulary = _vocabulary(options)
     options.number("max-position-embeddings")
     known = {*options.unknown}
@@ -533,7 +569,11 @@ def read(found: Source) -> Reading:
             *(said for said in options.unknown.values() if said not in {*options.missing.values(), *guessed[:1]}),
         ],
     )
-    reading = with_unread(reading, "megatron", options.unread(launcher.read_names()), names, "Megatron-LM's")
+    given = options.unread(launcher.read_names())
+    given |= {} if not script or script.endswith(_SCRIPTS) else {script: "a script of its own"}
+    positions = options.text("position-embedding-type", "rope")
+    given |= {} if positions in POSITIONS else {"--position-embedding-type": positions}
+    reading = with_unread(reading, "megatron", given, names, "Megatron-LM's")
     started = launcher.unread() if "--num-layers" not in launcher.unread() else {}
     return with_unread(reading, "launcher", started, of="the launcher's")
 

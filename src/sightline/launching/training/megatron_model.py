@@ -12,6 +12,8 @@ Arguments = dict[str, Any]
 
 _ACTIVATIONS: Final = {"swiglu": "--swiglu", "relu2": "--squared-relu", "gelu": ""}
 _POSITIONS: Final = {"rotary": "rope", "learned": "learned_absolute"}
+POSITIONS: Final = {"learned_absolute": "learned", "rope": "rotary", "rotary": "rotary", "yarn": "rotary", "alibi": "alibi"}
+"""Positions by the words of ``--position-embedding-type``; others are read as rotary, and named."""
 _NORMS: Final = 2
 """Of a layer."""
 
@@ -138,7 +140,7 @@ def model_of(options: Options, vocabulary: int | None) -> dict[str, Any] | None:
         "norm": norm,
         "norm_bias": norm == "layernorm",
         "hidden_act": "swiglu" if gated else "relu2" if options.has("squared-relu") else "gelu",
-        "positions": "learned" if positions == "learned_absolute" else "rotary",
+        "positions": POSITIONS.get(positions, "rotary"),
         "tie_word_embeddings": not options.has("untie-embeddings-and-output-weights"),
         "attention_bias": options.has("add-qkv-bias") or biased,
         "output_bias": biased,

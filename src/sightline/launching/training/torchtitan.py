@@ -426,7 +426,7 @@ def read(found: Source) -> Reading:
         of_launcher = options.unread([name for name in options.names() if "." in name])
         options.refuse()
     least = {key.name: key.least for key in KEYS if key.least is not None}
-    refuse_values(tables, numbers=least, sections=_READ)
+    refuse_values(tables, numbers=least, sections=_READ, choices={"optimizer.name": ("Adam", "AdamW")})
     stated = _Stated(tables=tables, started=started, has_weights=has_weights)
     model = _model(found, stated)
     stated = replace(stated, layers=_layers(model))

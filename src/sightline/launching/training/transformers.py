@@ -33,13 +33,11 @@ ARGUMENTS: Final = "training_arguments.json"
 WRITTEN: Final = script.WRITTEN | {"recompute", "state_dtype", "overlap_gradient_reduce", "zero_stage"}
 """Fields of a plan that have arguments, here or in the script's settings."""
 _OPTIMIZERS: Final = {
-    "adamw_torch_fused": "adamw",
-    "adamw_torch": "adamw-unfused",
-    "adamw_bnb_8bit": "adamw-8bit",
-    "adamw_8bit": "adamw-8bit",
-    "paged_adamw_8bit": "adamw-8bit",
-    "paged_adamw_32bit": "adamw",
+    **dict.fromkeys(("adamw_torch_fused", "paged_adamw_32bit", "paged_adamw"), "adamw"),
+    **dict.fromkeys(("adamw_torch", "adamw_hf"), "adamw-unfused"),
+    **dict.fromkeys(("adamw_bnb_8bit", "adamw_8bit", "adamw_torch_8bit", "paged_adamw_8bit"), "adamw-8bit"),
     "sgd": "sgd",
+    "muon": "muon",
 }
 
 
@@ -136,11 +134,12 @@ def _read(found: Source) -> Reading:
         opened = {name.replace("-", "_"): said for name, said in options.unknown.items()}
         stated = {name: value for name, value in stated.items() if name not in opened}
         trained = script_of(found, options)
-        if trained.model is None and isinstance(named := stated.get("model_name_or_path"), str):
-            trained = replace(trained, model=model_of(named))
         if _is_script(found):
             stated = dict(named_settings(found, ARGUMENTS, "the Trainer's configuration"))
-    refuse_values(stated, numbers=dict.fromkeys((*_BATCH_SIZES, *_LENGTHS), 1))
+    if trained.model is None and isinstance(named := stated.get("model_name_or_path"), str):
+        trained = replace(trained, model=model_of(named))
+    choices = {"optim": tuple(_OPTIMIZERS)}
+    refuse_values(stated, numbers=dict.fromkeys((*_BATCH_SIZES, *_LENGTHS), 1), choices=choices)
     batch, steps = stated.get("per_device_train_batch_size") or 8, stated.get("gradient_accumulation_steps") or 1
     workload = {"task": "finetune", **trained.workload}
     for length in (stated[key] for key in _LENGTHS if stated.get(key)):
