@@ -97,8 +97,10 @@ def test_what_cannot_be_read_is_said(source, said):
     assert len(str(raised.value)) < 2000
 
 
-def test_an_optimizer_of_another_type_is_read_as_unknown():
-    assert "optimizer" not in read('{"per_device_train_batch_size": 8, "optim": ["adamw"]}').scenario["plan"]
+@pytest.mark.parametrize("optim", [["adamw"], "adafactor"])
+def test_an_optimizer_that_is_not_predicted_is_refused(optim):
+    with pytest.raises(InputError, match="optim is"):
+        read(json.dumps({"per_device_train_batch_size": 8, "optim": optim}))
 
 
 def test_a_folder_without_a_script_is_said(tmp_path):

@@ -141,5 +141,26 @@ vllm serve model --tp $TP --layers $L --heads $H --port $PORT "${ARGS[@]}"
 def test_what_branches_set_differently_is_left_to_a_run():
     assert launch_words(BRANCHES) == (
         *("vllm", "serve", "model", "--tp", "$(8 or 4)", "--layers", "$(32 or 80)", "--heads", "64", "--port", "8000"),
-        *("--one", "1", "--both", "$(x y or z)", "--two", "2"),
+        *("--one", "$(1 or nothing)", "--both", "$(x y or z)", "--two", "$(2 or nothing)"),
     )
+
+
+@pytest.mark.parametrize(
+    ("test", "taken"),
+    [
+        ('[ "$P" = bf16 ]', "--bf16"),
+        ("[[ $P == fp16 ]]", "--fp16"),
+        ("[ $N -gt 4 ]", "--bf16"),
+        ('[ -z "${E}" ]', "--bf16"),
+        ("[ -n ${P} ]", "--bf16"),
+        ("[ $1 = bf16 ]", ["--bf16=$(set or nothing)", "--fp16=$(set or nothing)"]),
+    ],
+)
+def test_a_branch_is_taken_where_its_test_is_known(test, taken):
+    text = f'P=bf16; N=8; E=\nif {test}; then A=" --bf16"; else A=" --fp16"; fi\ntorchrun a.py $A --x'
+    assert launch_words(text) == ("torchrun", "a.py", *([taken] if isinstance(taken, str) else taken), "--x")
+
+
+def test_the_branch_of_a_case_is_taken_where_its_word_is_known():
+    text = "S=70b\ncase $S in\n 7b) L=32;;\n 70b|72b) L=80;;\n *) echo no; exit 1;;\nesac\ntorchrun a.py --layers $L"
+    assert launch_words(text)[-1] == "80"

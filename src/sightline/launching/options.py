@@ -60,6 +60,8 @@ class Options:
         """By option, a sentence on a value that only running the script would tell."""
         self.missing: dict[str, str] = {}
         """By key of a scenario, the sentence on the option that says it."""
+        self.opened: list[str] = []
+        """Sentences on switches that may be set or not, since somebody cleared them."""
         self._values: dict[str, list[list[str]]] = {}
         self._aliases, self._units = aliases, units
         self._read: set[str] = set()
@@ -108,6 +110,9 @@ class Options:
     def has(self, name: str) -> bool:
         """Return whether an option is there."""
         self._read.add(name)
+        for words in self._values.get(name, ()):
+            if words and self._is_open(name, words[0]):
+                self.opened.append(self.unknown[name])
         return name in self._values
 
     def words(self, name: str) -> Sequence[str]:
@@ -228,7 +233,8 @@ class Options:
         refuse(self.problems)
 
     def _all(self, name: str) -> Sequence[Sequence[str]]:
-        return self._values[name] if self.has(name) else ()
+        self._read.add(name)
+        return self._values.get(name, ())
 
     def _stated(self, name: str, *, needs_value: bool = False) -> str | None:
         """The value of an option; None where it is absent, or only running the script would tell."""

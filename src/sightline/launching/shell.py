@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import Final
 
 from sightline.errors import InputError
@@ -176,6 +177,15 @@ def _program(words: Sequence[str]) -> str:
 
 _Values = dict[str, list[str]]
 _KEYWORD = re.compile(r"(if|elif|else|then|fi|case|esac|do)(?=[ \t\r\n;])")
+_TEST = re.compile(
+    r"[ \t]*\[\[?[ \t]+(-[nz](?=[ \t]))?[ \t]*(\S+)(?:[ \t]+(==?|!=|-eq|-ne|-gt|-ge|-lt|-le)[ \t]+(\S+))?"
+    r"[ \t]+\]\]?[ \t]*(?=[;\r\n])"
+)
+"""A test of one or two words."""
+_COMPARED: Final[Mapping[str, Callable[[int, int], bool]]] = {
+    f"-{name}": getattr(operator, name) for name in ("eq", "ne", "gt", "ge", "lt", "le")
+}
+_CASE = re.compile(r"[ \t]*(\S+)[ \t]+in(?=\s)")
 _PATTERN = re.compile(r"\(?[^ \t\r\n;&|<>()'\"$]+(?:[ \t]*\|[ \t]*[^ \t\r\n;&|<>()'\"$]+)*\)")
 """What a branch of ``case`` begins with."""
 
@@ -190,6 +200,18 @@ class _Branches:
     """What variables hold at the end of each branch."""
     is_open: bool = True
     """Perhaps none of the branches is run."""
+    word: str | None = None
+    """Of a ``case`` what is compared, where that is known."""
+    is_run: bool | None = None
+    """Whether this branch is run, where its test says."""
+    is_decided: bool = False
+    """One of the branches before it is run."""
+
+    def end(self, values: _Values) -> None:
+        """Keep what a branch has set, unless it is not run."""
+        if self.is_run is not False and not self.is_decided:
+            self.ends.append(values)
+        self.is_decided = self.is_decided or self.is_run is True
 
 
 @dataclass(slots=True)
@@ -209,7 +231,7 @@ class _Script:
         source = Scanner(re.sub(r"\\\r?\n", " ", _without_printed(text)))
         while source.left():
             words = [word for word in self._command(source) if word not in _PASSED_ON]
-            if words:
+            if words and not any(inner.is_run is False or inner.is_decided for inner in self.branches):
                 yield words
 
     def _take(self, characters: int) -> None:
@@ -243,28 +265,52 @@ class _Script:
         """Whether a word of ``if`` or ``case`` comes next: each branch begins with what was known before it."""
         inner = self.branches[-1] if self.branches else None
         if inner is not None and inner.is_case and (pattern := source.match(_PATTERN)):
-            inner.is_open = inner.is_open and pattern[0].strip("()") != "*"
-            self._end_branch(inner)
+            patterns = [one.strip(" \t") for one in pattern[0].strip("()").split("|")]
+            inner.is_open = inner.is_open and patterns != ["*"]
+            word = inner.word
+            self._end_branch(inner, None if word is None else any(fnmatchcase(word, one) for one in patterns))
             return True
         keyword = source.match(_KEYWORD)
         if keyword is None:
             return False
         if keyword[1] in ("if", "case"):
-            self.branches.append(_Branches(before=dict(self.values), is_case=keyword[1] == "case"))
+            compared = _CASE.match(source.text, source.at) if keyword[1] == "case" else None
+            word = self._literal(compared[1]) if compared else None
+            self.branches.append(_Branches(before=dict(self.values), is_case=keyword[1] == "case", word=word))
+            self.branches[-1].is_run = self._holds(source) if keyword[1] == "if" else None
             self._take(len(self.values))
         elif inner is not None and keyword[1] in ("elif", "else"):
             inner.is_open = inner.is_open and keyword[1] == "elif"
-            self._end_branch(inner)
+            self._end_branch(inner, self._holds(source) if inner.is_open else None)
         elif inner is not None and keyword[1] in ("fi", "esac"):
             self.branches.pop()
-            ends = [*inner.ends, self.values, *([inner.before] if inner.is_open else [])]
-            self.values = _merged(ends[1:] if inner.is_case else ends)
+            inner.end(self.values)
+            ends = [*inner.ends[inner.is_case :], *([inner.before] if inner.is_open and not inner.is_decided else [])]
+            self.values = _merged(ends or [inner.before])
         return True
 
-    def _end_branch(self, inner: _Branches) -> None:
-        inner.ends.append(self.values)
-        self.values = dict(inner.before)
+    def _end_branch(self, inner: _Branches, is_run: bool | None) -> None:
+        inner.end(self.values)
+        inner.is_run, self.values = is_run, dict(inner.before)
         self._take(len(self.values))
+
+    def _literal(self, text: str) -> str | None:
+        """A word of a test without its quotes; None where only running the script would tell."""
+        word = "".join(self._inside(text.strip("\"'")))
+        return None if "$" in word or "`" in word else word
+
+    def _holds(self, source: "Scanner") -> bool | None:
+        """Whether the test that comes next holds; None where only running the script would tell."""
+        test = _TEST.match(source.text, source.at)
+        left, right = (self._literal(test[n] or "") for n in (2, 4)) if test else (None, None)
+        if test is None or left is None or right is None or not (test[1] or test[3]):
+            return None
+        if test[1]:
+            return (not left) is (test[1][1] == "z")
+        if test[3] in ("=", "==", "!="):
+            return fnmatchcase(left, right) is (test[3] != "!=")
+        numbers = [int(side) for side in (left, right) if side.isdecimal()]
+        return _COMPARED[test[3]](*numbers) if len(numbers) == len((left, right)) else None
 
     def _assign(self, name: re.Match[str], source: "Scanner") -> None:
         if source.left() and source.peek() == "(":
@@ -377,12 +423,16 @@ def _without_printed(text: str) -> str:
     return "".join(kept)
 
 
+_WORD = re.compile(r"(?:\$\([^()]*\)|\S)+")
+"""A word of a text that the shell cuts at its spaces, but not in what only a run knows."""
+
+
 def _joined(pieces: Sequence[tuple[str, bool]]) -> list[str]:
     """Pieces as words: whole ones are added to the last word, others are cut at their spaces."""
     words: list[list[str]] = []
     opened = False
     for text, whole in pieces:
-        parts = [text] if whole else text.split()
+        parts = [text] if whole else _WORD.findall(text)
         if not whole and text[:1].isspace():
             opened = False
         for number, part in enumerate(parts):
@@ -401,6 +451,7 @@ def _merged(ends: Sequence[_Values]) -> _Values:
     merged: _Values = {}
     for name in dict.fromkeys(name for end in ends for name in end):
         held = list(map(list, dict.fromkeys(tuple(end[name]) for end in ends if name in end)))
+        held = [_options_apart(words) for words in held] if len(held) > 1 else held
         shared = 0
         while len(held) > 1 and all(len(words) > shared for words in held) and len({w[shared] for w in held}) == 1:
             shared += 1
@@ -408,9 +459,14 @@ def _merged(ends: Sequence[_Values]) -> _Values:
     return merged
 
 
+def _options_apart(words: Sequence[str]) -> list[str]:
+    """Words, of which those that hold several options are cut at their spaces."""
+    return [part for word in words for part in (_WORD.findall(word) if word.lstrip().startswith("-") else [word])]
+
+
 def _either(branches: Sequence[Sequence[str]]) -> list[str]:
-    """The words of branches as those of one: an option that several have stands once, its value open if it differs."""
-    options: dict[str, dict[str, None]] = {}
+    """The words of branches as those of one: an option stands once, its value open if not all have the same."""
+    options: dict[str, list[str]] = {}
     for words in branches:
         stated: dict[str, list[str]] = {}
         name = ""
@@ -418,13 +474,17 @@ def _either(branches: Sequence[Sequence[str]]) -> list[str]:
             name = word if word.startswith("-") else name
             stated.setdefault(name, []).extend([] if word == name else [word])
         for name, values in stated.items():
-            options.setdefault(name, {})[shlex.join(values)] = None
-    return [word for name, found in options.items() for word in (name, *_value(list(found))) if word]
+            options.setdefault(name, []).append(shlex.join(values))
+    return [word for name, found in options.items() for word in _value(name, found, len(branches)) if word]
 
 
-def _value(found: Sequence[str]) -> list[str]:
-    """The words of one option, or one that only a run knows."""
-    return shlex.split(found[0]) if len(found) == 1 else [f"$({' or '.join(found)})"]
+def _value(name: str, found: Sequence[str], branches: int) -> list[str]:
+    """The words of an option, its value one that only a run knows where branches differ."""
+    everywhere = not name or len(found) == branches
+    if everywhere and len({*found}) == 1:
+        return [name, *shlex.split(found[0])]
+    said = " or ".join([*(one or "set" for one in dict.fromkeys(found)), *([] if everywhere else ["nothing"])])
+    return [f"{name}=$({said})"] if name and "" in found else [name, f"$({said})"]
 
 
 _SETTING: Final = re.compile(r"[A-Za-z_]\w*\+?=")

@@ -76,7 +76,9 @@ def plan_read(table: Iterable[Option[Any, Options]], options: Options) -> dict[s
     own = {options.named(option.name): option.field for option in table if option.field}
     for option in table:
         known = {*options.unknown}
+        options.opened.clear()
         fields |= fields_read([option], options)
+        options.missing |= {f"plan.{option.field}": said for said in options.opened if option.field}
         own |= {name: option.field for name in options.unknown if option.field and name not in {*known, *own}}
     options.missing |= {f"plan.{own[name]}": said for name, said in options.unknown.items() if name in own}
     return {field: value for field, value in fields.items() if f"plan.{field}" not in options.missing}

@@ -137,7 +137,10 @@ _NUMBERS: Final[Mapping[str, int]] = dict.fromkeys(
     1,
 )
 """Whole numbers of a configuration, and the least of each."""
+_HYBRID: Final = "HYBRID"
+"""How strategies begin that shard over some devices, which no key says."""
 _CHOICES: Final = {
+    "distributed_type": ("NO", "MULTI_GPU", "MULTI_NPU", "MULTI_MLU", "MULTI_XPU", "FSDP", "DEEPSPEED", "MEGATRON_LM"),
     "deepspeed_config.zero_stage": (0, 1, 2, 3),
     "mixed_precision": ("no", "fp16", "bf16", "fp8", False),
 }
@@ -282,7 +285,7 @@ def _reading(
 
 
 def _with_unread(reading: Reading, stated: Mapping[str, Any]) -> Reading:
-    given = {key: value for key, value in leaves(stated) if key not in READ}
+    given = {key: value for key, value in leaves(stated) if key not in READ or str(value).upper().startswith(_HYBRID)}
     return with_unread(reading, "accelerate", given, [*READ, *_SECTIONS], "accelerate's")
 
 
@@ -319,7 +322,7 @@ def sharding_of(fsdp: Mapping[str, Any]) -> dict[str, Any]:
 def _stage(fsdp: Mapping[str, Any]) -> int:
     """ZeRO's stage of a sharding: by the strategy of version 1, or by whether weights are freed after the forward."""
     stated = fsdp.get("fsdp_reshard_after_forward", fsdp.get("fsdp_sharding_strategy", "FULL_SHARD"))
-    words = {"1": "FULL_SHARD", "2": "SHARD_GRAD_OP", "3": "NO_SHARD"}
+    words = {"1": "FULL_SHARD", "2": "SHARD_GRAD_OP", "3": "NO_SHARD", "5": "HYBRID_SHARD_ZERO2"}
     strategy = words.get(str(stated), str(stated).upper())
     return {"NO_SHARD": 0, "SHARD_GRAD_OP": 2, "FALSE": 2, "HYBRID_SHARD_ZERO2": 2}.get(strategy, 3)
 

@@ -563,6 +563,7 @@ def read(found: Source) -> Reading:
     reading = Reading(
         framework="megatron",
         scenario=without_none(scenario),
+        unread=[name for name in options.unknown if name.startswith("$")],
         missing={**missing, **options.missing},
         without_counterpart=[
             *launcher.unknown.values(),

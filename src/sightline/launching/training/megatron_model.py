@@ -12,7 +12,13 @@ Arguments = dict[str, Any]
 
 _ACTIVATIONS: Final = {"swiglu": "--swiglu", "relu2": "--squared-relu", "gelu": ""}
 _POSITIONS: Final = {"rotary": "rope", "learned": "learned_absolute"}
-POSITIONS: Final = {"learned_absolute": "learned", "rope": "rotary", "rotary": "rotary", "yarn": "rotary", "alibi": "alibi"}
+POSITIONS: Final = {
+    "learned_absolute": "learned",
+    "rope": "rotary",
+    "rotary": "rotary",
+    "yarn": "rotary",
+    "alibi": "alibi",
+}
 """Positions by the words of ``--position-embedding-type``; others are read as rotary, and named."""
 _NORMS: Final = 2
 """Of a layer."""

@@ -147,7 +147,9 @@ def _read(found: Source) -> Reading:
     elsewhere = _OF_SCRIPTS if found.kind == "command" else ()
     known = [*_SAYS, *(name.replace("-", "_") for name in (*script.NAMES_OF_MODELS, *elsewhere))]
     given = {key: value for key, value in stated.items() if key not in known}
+    given |= {"fsdp": stated["fsdp"]} if "hybrid" in str(stated.get("fsdp")) else {}
     missing = {key: said for name, said in opened.items() for key in _SAYS.get(name, ())}
+    missing |= _own_adapter(stated)
     if devices and not {"global_batch", *missing} & {*workload, "workload.global_batch"}:
         workload["global_batch"] = batch * steps * devices
     plan = {"framework": "transformers", **trained.plan, **_plan(stated, trained.settings)}
@@ -234,6 +236,21 @@ def _adapter(stated: Mapping[str, Any]) -> dict[str, Any]:
     keys = {"r": stated.get("lora_r", 16), "target_modules": "all-linear" if whole_model else named}
     keys |= {key: stated.get(key) for key in ("lora_alpha", "lora_dropout")}
     return {"adapter": adapter_of(keys, form), "quantization": form}
+
+
+_OWN_ADAPTERS: Final = (
+    *("lora_enable", "use_lora", "lora", "q_lora", "qlora", "use_qlora", "use_peft_lora", "use_4bit_quantization"),
+    *("lora_r", "lora_rank", "lora_alpha", "lora_target_modules", "bits", "load_in_4bit", "load_in_8bit"),
+)
+"""By what scripts other than trl's are told of an adapter."""
+
+
+def _own_adapter(stated: Mapping[str, Any]) -> dict[str, str]:
+    """What is missing where a script has an adapter by arguments of its own."""
+    names = [name for name in _OWN_ADAPTERS if stated.get(name) not in (None, False)]
+    if not names or "use_peft" in stated:
+        return {}
+    return {"plan.adapter": f"{names[0]} is an argument of the script's own; none, or kind, rank and targets"}
 
 
 def _plan(stated: dict[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
