@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from sightline.errors import nearest, noted, refuse
+from sightline.launching.shell import PERHAPS
 from sightline.loading.checks import stated_at
 from sightline.loading.sources import read_json
 from sightline.quantities import show
@@ -111,7 +112,7 @@ class Options:
         """Return whether an option is there."""
         self._read.add(name)
         for words in self._values.get(name, ()):
-            if words and self._is_open(name, words[0]):
+            if words and words[0].endswith(PERHAPS) and self._is_open(name, words[0]):
                 self.opened.append(self.unknown[name])
         return name in self._values
 

@@ -459,6 +459,10 @@ def _merged(ends: Sequence[_Values]) -> _Values:
     return merged
 
 
+PERHAPS: Final = " or nothing)"
+"""How the value of an option ends that not all branches have."""
+
+
 def _options_apart(words: Sequence[str]) -> list[str]:
     """Words, of which those that hold several options are cut at their spaces."""
     return [part for word in words for part in (_WORD.findall(word) if word.lstrip().startswith("-") else [word])]
@@ -483,8 +487,8 @@ def _value(name: str, found: Sequence[str], branches: int) -> list[str]:
     everywhere = not name or len(found) == branches
     if everywhere and len({*found}) == 1:
         return [name, *shlex.split(found[0])]
-    said = " or ".join([*(one or "set" for one in dict.fromkeys(found)), *([] if everywhere else ["nothing"])])
-    return [f"{name}=$({said})"] if name and "" in found else [name, f"$({said})"]
+    said = "$(" + " or ".join(one or "set" for one in dict.fromkeys(found)) + (")" if everywhere else PERHAPS)
+    return [f"{name}={said}"] if name and "" in found else [name, said]
 
 
 _SETTING: Final = re.compile(r"[A-Za-z_]\w*\+?=")

@@ -250,6 +250,12 @@ def _dtype(stated: _Stated) -> str:
     return "fp32" if stated.get("training.mixed_precision_param") == "float32" else "bf16"
 
 
+def _compiles(stated: _Stated) -> bool:
+    """Whether the model is compiled, which older releases say among the keys of training."""
+    enabled = stated.get("compile.enable", stated.get("training.compile", False))
+    return bool(enabled) and "model" in stated.get("compile.components", ("model",))
+
+
 Key: TypeAlias = Option[Scenario, _Stated]
 
 
@@ -311,7 +317,11 @@ KEYS: Final[Sequence[Key]] = (
         _zero_stage,
     ),
     _degree("tensor_parallel"),
-    Option("", "sequence_parallel", read=lambda s: s.degree("tensor_parallel") > 1),
+    Option(
+        "parallelism.enable_sequence_parallel",
+        "sequence_parallel",
+        read=lambda s: s.degree("tensor_parallel") > 1 and bool(s.get("parallelism.enable_sequence_parallel", True)),
+    ),
     Option(
         "parallelism.enable_async_tensor_parallel",
         "tensor_overlap",
@@ -355,7 +365,8 @@ KEYS: Final[Sequence[Key]] = (
     ),
     Option("activation_checkpoint.mode", "recompute", lambda s: _recomputation(s)[0], _recompute),
     Option("activation_checkpoint.selective_ac_option", write=lambda s: _recomputation(s)[1]),
-    Option("compile.enable", "compile", lambda s: s.plan.compile, lambda s: bool(s.get("compile.enable", False))),
+    Option("compile.enable", "compile", lambda s: s.plan.compile, _compiles),
+    Option("training.compile"),
     fixed("compile.components", ["model", "loss"]),
     fixed("metrics.log_freq", 1),
     Option("quantize.linear", "fp8_recipe", lambda s: _QUANTIZED.get(s.plan.dtype)),
@@ -365,6 +376,14 @@ KEYS: Final[Sequence[Key]] = (
 )
 _READ: Final = tuple(dict.fromkeys(key.name.partition(".")[0] for key in KEYS if key.name))
 """Tables whose keys are read."""
+
+
+_CHOICES: Final = {
+    "optimizer.name": ("Adam", "AdamW"),
+    "activation_checkpoint.mode": ("none", "selective", "full"),
+    "parallelism.expert_parallel_comm_backend": ("standard", "deepep"),
+}
+"""Values of keys of which others are not predicted."""
 
 
 def write(scenario: Scenario) -> Launch:
@@ -426,7 +445,7 @@ def read(found: Source) -> Reading:
         of_launcher = options.unread([name for name in options.names() if "." in name])
         options.refuse()
     least = {key.name: key.least for key in KEYS if key.least is not None}
-    refuse_values(tables, numbers=least, sections=_READ, choices={"optimizer.name": ("Adam", "AdamW")})
+    refuse_values(tables, numbers=least, sections=_READ, choices=_CHOICES)
     stated = _Stated(tables=tables, started=started, has_weights=has_weights)
     model = _model(found, stated)
     stated = replace(stated, layers=_layers(model))
@@ -434,7 +453,8 @@ def read(found: Source) -> Reading:
     scenario = without_none({"model": model, "workload": _workload(stated), "plan": plan})
     unknown_flavor = "the file names a flavor that is not known here"
     each = "samples per optimizer step, which the file leaves to the number of devices"
-    given = {key: value for key, value in leaves(tables) if key not in {*_READ, *(one.name for one in KEYS)}}
+    known = {*_READ, *(one.name for one in KEYS)} - {"training.mixed_precision_reduce"}
+    given = {key: value for key, value in leaves(tables) if key not in known}
     reading = Reading(
         framework="torchtitan",
         scenario=scenario,

@@ -136,6 +136,7 @@ def _read(found: Source) -> Reading:
         trained = script_of(found, options)
         if _is_script(found):
             stated = dict(named_settings(found, ARGUMENTS, "the Trainer's configuration"))
+    notes = _with_defaults_of_trl(found, stated)
     if trained.model is None and isinstance(named := stated.get("model_name_or_path"), str):
         trained = replace(trained, model=model_of(named))
     choices = {"optim": tuple(_OPTIMIZERS)}
@@ -162,6 +163,7 @@ def _read(found: Source) -> Reading:
         missing={**missing_of(scenario, devices, batch=each), **missing},
         samples_per_device=None if "workload.global_batch" in missing else batch * steps,
         without_counterpart=[
+            *notes,
             *unknown,
             *(said for name, said in opened.items() if name not in _SAYS and reader("trainer").matters({name: said})),
         ],
@@ -236,6 +238,29 @@ def _adapter(stated: Mapping[str, Any]) -> dict[str, Any]:
     keys = {"r": stated.get("lora_r", 16), "target_modules": "all-linear" if whole_model else named}
     keys |= {key: stated.get(key) for key in ("lora_alpha", "lora_dropout")}
     return {"adapter": adapter_of(keys, form), "quantization": form}
+
+
+_SCRIPTS_OF_TRL: Final = ("sft.py", "sft_vlm.py", "run_sft.py", "sft_gemma3.py", "sft_gpt_oss.py")
+_OF_TRL: Final = {
+    "chat_template",
+    "dataset_mixture",
+    "dataset_mixer",
+    "assistant_only_loss",
+    "max_seq_length",
+    "use_peft",
+}
+"""Keys that trl's arguments have beside the Trainer's."""
+
+
+def _with_defaults_of_trl(found: Source, stated: dict[str, Any]) -> list[str]:
+    """Add what trl's trainer does by default, as its releases since 0.20 do, and say so in sentences."""
+    scripts = {word.rpartition("/")[2] for word in found.words}
+    if not scripts & {*_SCRIPTS_OF_TRL} and (found.kind == "command" or not _OF_TRL & stated.keys()):
+        return []
+    added = {} if "gradient_checkpointing" in stated else {"gradient_checkpointing": True}
+    added |= {} if {"bf16", "fp16"} & stated.keys() else {"bf16": True}
+    stated |= added
+    return [f"{key} is not stated: read as true, as trl has it since release 0.20" for key in added]
 
 
 _OWN_ADAPTERS: Final = (
