@@ -157,6 +157,8 @@ def read(found: Source) -> Reading:
     spelled = {name.replace("-", "_"): said for name, said in options.unknown.items()}
     spelled |= {key: f"{key} is {value}, which only running it would tell" for key, value in pairs if "$" in value}
     opened = {stack.also.get(key, key): said for key, said in spelled.items()}
+    if "config" in opened and stack.name != "torchtune":
+        raise InputError(f"{found.place}: {opened['config']}; read that file instead")
     given = {name: value for name, value in given.items() if stack.also.get(name, name) not in opened}
     started = _accelerated(found, launcher)
     devices = devices_of(launcher) or started.mapping.get("num_processes") or _devices_of_variables(found, stack)
@@ -204,6 +206,7 @@ def reading_of(
         sharding, missing["plan.zero_stage"] = {"plan.framework": by}, missing.pop(by)
     said["framework"] = sharding["plan.framework"]
     values = dict(values_of(stack, said)) | sharding
+    missing |= {} if "plan.quantization" in values else _quantized(values.get("model"))
     own = {name: values.pop(name, None) for name in ("accumulation", "steps", "rows", "loss", "recipe", "format")}
     if values.get("plan.adapter.kind", "none") == "none":
         values = {key: value for key, value in values.items() if not key.startswith("plan.adapter.")}
@@ -243,6 +246,15 @@ def _left_open(stack: Stack, opened: Mapping[str, str]) -> dict[str, str]:
     opened = {**opened, **{key: opened[of] for key, of in stack.derived.items() if of in opened}}
     says = {ours: stack.keys_of(ours) for ours in (*stack.read, *stack.words) if ours not in ("steps", "fsdp_config")}
     return {ours: opened[key] for ours, keys in says.items() for key in keys if key in opened}
+
+
+_NAMED_FORMAT: Final = re.compile(r"(?i)[-_](gptq|awq|aqlm|(?:bnb-)?4bit|int[48]|fp8|w[48]a16)(?![a-z])")
+
+
+def _quantized(model: Any) -> dict[str, str]:
+    """What is missing of a model whose repository is called after the format of its weights."""
+    named = _NAMED_FORMAT.search(model) if isinstance(model, str) else None
+    return {"plan.quantization": f"the format of the weights of {model}, such as nf4"} if named else {}
 
 
 def _unread(stack: Stack, stated: Mapping[str, Any]) -> list[str]:
