@@ -103,6 +103,7 @@ LAUNCHERS: Final = (
         "run_train.sh",
         "uv",
         *("llamafactory-cli", "lmf", "axolotl", "swift", "megatron", "tune", "nemo", "colossalai", "unsloth"),
+        *("trl", "litgpt"),
     ),
 )
 """Commands that start training or serving."""

@@ -228,3 +228,46 @@ def test_deepspeed_on_several_nodes_has_the_file_of_hosts_that_it_names():
     assert "--hostfile hostfile" in launch.command
     assert [line.split()[1] for line in launch.files["hostfile"].splitlines()] == ["slots=8", "slots=8"]
     assert "hostfile" not in write(asked({"framework": "deepspeed", "zero_stage": 2})).files
+
+
+RECIPE = {"model_name_or_path": "Qwen/Qwen3-8B", "dataset_mixture": {"datasets": []}, "max_length": 2048, "bf16": True}
+
+
+def test_a_recipe_of_trl_is_read_with_what_trl_does_by_default():
+    found = read(yaml.safe_dump({**RECIPE, "per_device_train_batch_size": 4}))
+    assert (found.scenario["model"], found.scenario["workload"]["sequence_length"]) == ("qwen3-8b", 2048)
+    assert (found.scenario["plan"]["recompute"], found.scenario["plan"]["dtype"]) == ("full", "bf16")
+    assert any("gradient_checkpointing is not stated" in said for said in found.without_counterpart)
+    plain = read("python ours.py --per_device_train_batch_size 4 --bf16 True").scenario["plan"]
+    assert (plain["recompute"], plain["dtype"]) == ("none", "bf16")
+
+
+@pytest.mark.parametrize("key", ["beta", "num_generations", "max_source_length", "optim_target_modules"])
+def test_arguments_of_another_training_are_refused(key):
+    with pytest.raises(InputError, match=f"{key} is 1"):
+        read(yaml.safe_dump({**RECIPE, "per_device_train_batch_size": 4, key: 1}))
+
+
+@pytest.mark.parametrize("option", ["--lora_r 8", "--use_lora True", "--bits 4", "--lora_enable True"])
+def test_an_adapter_by_arguments_of_a_scripts_own_is_missing(option):
+    found = read(f"torchrun ours.py --per_device_train_batch_size 2 {option}")
+    assert ("plan.adapter" in found.missing, "adapter" in found.scenario["plan"]) == (True, False)
+
+
+def test_sharding_over_some_devices_is_named():
+    assert "fsdp" in read("torchrun a.py --per_device_train_batch_size 2 --fsdp 'hybrid_shard auto_wrap'").unread
+    for strategy in ("HYBRID_SHARD", "HYBRID_SHARD_ZERO2"):
+        keys = {"distributed_type": "FSDP", "fsdp_config": {"fsdp_sharding_strategy": strategy}}
+        assert "fsdp_config.fsdp_sharding_strategy" in read(yaml.safe_dump(keys)).unread
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"zero_optimization": {"stage": 1}, "optimizer": {"type": "Lamb"}}', "optimizer.type is 'Lamb'"),
+        ("distributed_type: TPU\nnum_processes: 8\n", "distributed_type is 'TPU'"),
+    ],
+)
+def test_what_is_not_predicted_is_refused(text, said):
+    with pytest.raises(InputError, match=said):
+        read(text)

@@ -270,3 +270,67 @@ def test_a_letter_of_a_hybrid_that_is_not_read_is_refused():
     command = "torchrun pretrain_mamba.py --hybrid-layer-pattern MQ --hidden-size 64 --num-attention-heads 4"
     with pytest.raises(InputError, match="layer Q"):
         read(command)
+
+
+SHORT = (
+    "--num-layers 4 --hidden-size 512 --num-attention-heads 8 --vocab-size 1024 --seq-length 512 --micro-batch-size 1"
+)
+
+
+@pytest.mark.parametrize(
+    ("script", "what"),
+    [
+        ("pretrain_bert.py", "an encoder"),
+        ("pretrain_t5.py", "an encoder and a decoder"),
+        ("examples/multimodal/train.py", "a model with images"),
+        ("tools/run_text_generation_server.py", "generation"),
+        ("tasks/main.py", "a task"),
+        ("train_rl.py", "reinforcement learning"),
+    ],
+)
+def test_scripts_of_other_models_are_refused(script, what):
+    with pytest.raises(InputError, match=what):
+        read(f"torchrun {script} {SHORT}")
+
+
+@pytest.mark.parametrize(
+    ("options", "part", "key", "value"),
+    [
+        ("--position-embedding-type alibi", "model", "positions", "alibi"),
+        ("--position-embedding-type yarn", "model", "positions", "rotary"),
+        ("--transformer-impl local", "plan", "attention", "eager"),
+        ("--transformer-impl local --use-flash-attn", "plan", "attention", "flash"),
+        ("--optimizer dist_muon", "plan", "optimizer", "muon"),
+    ],
+)
+def test_an_option_means_what_megatron_does_with_it(options, part, key, value):
+    reading = read(f"torchrun pretrain_gpt.py {SHORT} {options}")
+    assert reading.scenario[part][key] == value
+    assert reading.unread == []
+
+
+@pytest.mark.parametrize(
+    ("script", "options", "name"),
+    [
+        ("ours/pretrain_llama.py", "", "ours/pretrain_llama.py"),
+        ("pretrain_gpt.py", "--position-embedding-type none", "--position-embedding-type"),
+        ("pretrain_gpt.py", "--data-impl mmap", "--data-impl"),
+        ("pretrain_gpt.py", "$MORE_ARGS", "$MORE_ARGS"),
+    ],
+)
+def test_what_may_change_a_step_is_unread(script, options, name):
+    assert name in read(f"torchrun {script} {SHORT} {options}").unread
+
+
+def test_an_optimizer_that_is_not_predicted_is_refused():
+    with pytest.raises(InputError, match="--optimizer is 'lion'"):
+        read(f"torchrun pretrain_gpt.py {SHORT} --optimizer lion")
+
+
+def test_switches_that_only_some_branches_set_are_missing():
+    script = 'if [ "$1" = a ]; then P=" --bf16"; S=" --sequence-parallel"; else P=" --fp16"; S=; fi\n'
+    reading = read(f"{script}torchrun pretrain_gpt.py {SHORT} $P $S")
+    assert {"plan.dtype", "plan.sequence_parallel"} <= {*reading.missing}
+    assert not {"dtype", "sequence_parallel"} & {*reading.scenario["plan"]}
+    known = read(f"{script.replace('$1', 'a')}torchrun pretrain_gpt.py {SHORT} $P $S").scenario["plan"]
+    assert (known["dtype"], known["sequence_parallel"]) == ("bf16", True)

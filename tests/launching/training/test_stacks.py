@@ -425,6 +425,20 @@ def test_a_configuration_next_to_the_file_is_read(tmp_path):
         (yaml.safe_dump({**FACTORY, "cutoff_len": "long"}), "cutoff_len is 'long'"),
         (yaml.safe_dump({"actor_rollout_ref": {}, "algorithm": {}}), "is of verl, which is not read"),
         (yaml.safe_dump({"parallelism": {"dp": 2}, "tokens": {}, "general": {}}), "is of nanotron"),
+        (yaml.safe_dump({"pipe_parallel_size": 1, "num-layers": 8, "zero_optimization": {"stage": 1}}), "GPT-NeoX"),
+        (yaml.safe_dump({"checkpoint_dir": "x", "out_dir": "y", "lora_r": 8}), "LitGPT"),
+        (yaml.safe_dump({"gen1_gc_interval": 1, "device_train_microbatch_size": 2, "model": {}}), "OLMo"),
+        (yaml.safe_dump({"train_loader": {}, "global_train_batch_size": 64, "model": {}}), "llm-foundry"),
+        ("trl sft --model_name_or_path x --per_device_train_batch_size 2", "TRL"),
+        ("accelerate launch ours/dpo.py --model_name_or_path x --per_device_train_batch_size 2", "TRL"),
+        ("python3 train.py --actor-num-nodes 1 --rollout-num-gpus 8 --num-layers 2", "slime"),
+        ("deepspeed pretrain_gpt.py --deepspeed --num-layers 4 --hidden-size 512 --zero-stage 1", "Megatron-DeepSpeed"),
+        (
+            "python src/train_bash.py --stage rm --finetuning_type lora --per_device_train_batch_size 2",
+            "a reward model",
+        ),
+        ("swift rlhf --external_plugins ours/a.py --rlhf_type grpo --model x", "reinforcement learning of ms-swift"),
+        ("megatron sft --config $OURS", "read that file instead"),
         ("tune run --nproc_per_node 2 lora_finetune_distributed --config llama3/8B_lora", "names llama3/8B_lora"),
         ("swift sft ours.yaml", "names ours.yaml, and there is no such file"),
         (yaml.safe_dump({**TUNE, "optimizer_in_bwd": True}), "an optimizer in the backward pass of torchtune"),
@@ -675,3 +689,24 @@ def test_what_shards_stands_beside_the_file():
 def test_what_a_tool_has_no_key_for_is_not_written(tool, plan, said):
     with pytest.raises(InputError, match=said):
         written(tool, **plan)
+
+
+def test_a_file_of_another_tool_is_not_taken_for_swifts():
+    keys = {"model_name_or_path": "Qwen/Qwen3-8B", "torch_dtype": "bfloat16", "max_length": 2048, "bf16": True}
+    found = read(yaml.safe_dump({**keys, "per_device_train_batch_size": 4, "dataset_num_proc": 8}))
+    assert (found.framework, found.scenario["model"], found.scenario["plan"].get("adapter")) == (
+        *("transformers", "qwen3-8b"),
+        None,
+    )
+
+
+def test_swift_pretrains_whole_models_with_a_command_of_its_own():
+    assert read(f"{SWIFT.replace('swift sft', 'swift pt')}").scenario["workload"]["task"] == "finetune"
+    whole = SWIFT.replace("swift sft", "swift pt").replace("--train_type lora --quant_bits 4", "--train_type full")
+    assert read(whole).scenario["workload"]["task"] == "pretrain"
+
+
+@pytest.mark.parametrize(("stated", "is_asked"), [({"quantization_bit": None}, True), ({}, False)])
+def test_a_model_called_after_the_format_of_its_weights_is_asked_for_it(stated, is_asked):
+    found = read(yaml.safe_dump({**FACTORY, "model_name_or_path": "ours/Model-8B-GPTQ", **stated}))
+    assert ("plan.quantization" in found.missing) == is_asked

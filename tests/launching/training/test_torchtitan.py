@@ -1,5 +1,6 @@
 """Plans as TOML files of torchtitan, and such files read back."""
 
+import json
 import runpy
 import sys
 import tempfile
@@ -186,3 +187,40 @@ def test_torchtitan_takes_it(plan):
     )
     assert dims.dp_replicate * dims.dp_shard == scenario.plan.data_parallel
     assert taken.training.global_batch_size % (taken.training.local_batch_size * scenario.plan.data_parallel) == 0
+
+
+TABLES = {"model": {"name": "llama3", "flavor": "8B"}, "training": {"seq_len": 2048}, "parallelism": {}}
+
+
+@pytest.mark.parametrize(
+    ("table", "stated", "key", "value"),
+    [
+        ("compile", {"enable": True, "components": ["loss"]}, "compile", False),
+        ("compile", {"enable": True}, "compile", True),
+        ("training", {"compile": True}, "compile", True),
+        ("parallelism", {"tensor_parallel_degree": 2}, "sequence_parallel", True),
+        (
+            "parallelism",
+            {"tensor_parallel_degree": 2, "enable_sequence_parallel": False},
+            "sequence_parallel",
+            False,
+        ),
+    ],
+)
+def test_a_key_means_what_its_release_does_with_it(table, stated, key, value):
+    reading = read(json.dumps({**TABLES, table: {**TABLES.get(table, {}), **stated}}))
+    assert reading.scenario["plan"][key] is value
+    assert reading.unread == []
+
+
+def test_gradients_reduced_in_bf16_are_named():
+    tables = {**TABLES, "training": {"mixed_precision_reduce": "bfloat16"}}
+    assert read(json.dumps(tables)).unread == ["training.mixed_precision_reduce"]
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "value"), [("optimizer", "name", "Muon"), ("activation_checkpoint", "mode", "x")]
+)
+def test_values_that_are_not_predicted_are_refused(table, key, value):
+    with pytest.raises(InputError, match=f"{table}.{key} is"):
+        read(json.dumps({**TABLES, table: {key: value}}))
