@@ -59,14 +59,15 @@ def source_of(source: str | Path) -> Source:
 
 
 def named_settings(found: Source, name: str | None, what: str) -> Mapping[str, Any]:
-    """Return the mapping that a file holds which a command names, relative to the command's own folder.
+    """Return the mapping that a file holds which a command names, relative to the command's folder or one above it.
 
     Raises:
         InputError: The command does not name it outright, or there is no such file.
     """
     if not name or "$" in name:
         raise InputError(f"{found.place} does not say where {what} is; read that file instead")
-    return source_of(found.folder / name).mapping
+    places = (folder / name for folder in (found.folder, *found.folder.absolute().parents))
+    return source_of(next((place for place in places if place.is_file()), found.folder / name)).mapping
 
 
 def _is_text(source: str) -> bool:

@@ -254,6 +254,20 @@ def test_an_adapter_by_arguments_of_a_scripts_own_is_missing(option):
     assert ("plan.adapter" in found.missing, "adapter" in found.scenario["plan"]) == (True, False)
 
 
+def test_a_configuration_of_deepspeed_is_found_above_the_script_or_missing(tmp_path):
+    (tmp_path / "zero2.json").write_text(
+        '{"zero_optimization": {"stage": 2}, "activation_checkpointing": {"profile": true}}'
+    )
+    (tmp_path / "scripts").mkdir()
+    script = tmp_path / "scripts" / "train.sh"
+    script.write_text("deepspeed --num_gpus 8 a.py --deepspeed ./zero2.json --per_device_train_batch_size 2")
+    found = read(script)
+    assert found.scenario["plan"]["zero_stage"] == 2
+    assert any("read as recomputation of all layers" in said for said in found.without_counterpart)
+    script.write_text("torchrun a.py --per_device_train_batch_size 2 --deepspeed=$CONFIG")
+    assert "plan.zero_stage" in read(script).missing
+
+
 def test_sharding_over_some_devices_is_named():
     assert "fsdp" in read("torchrun a.py --per_device_train_batch_size 2 --fsdp 'hybrid_shard auto_wrap'").unread
     for strategy in ("HYBRID_SHARD", "HYBRID_SHARD_ZERO2"):

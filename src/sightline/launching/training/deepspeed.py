@@ -204,7 +204,7 @@ def reading_of(stated: Mapping[str, Any], trained: Script, devices: int | None) 
         scenario=scenario,
         missing=missing_of(scenario, devices),
         samples_per_device=_of_each(stated),
-        without_counterpart=[*_read_otherwise(section(stated, "zero_optimization"))],
+        without_counterpart=[*_read_otherwise(section(stated, "zero_optimization")), *_recomputed(stated)],
     )
     return with_unread(reading, "deepspeed", given, [*READ, *_SECTIONS], "DeepSpeed's")
 
@@ -284,6 +284,12 @@ def _read_otherwise(zero: Mapping[str, Any]) -> Iterator[str]:
             yield f"{name}.device is nvme, which is not predicted: read as the host's memory"
         if stated.get("ratio", 1) != 1:
             yield f"{name}.ratio is {show(stated['ratio'])}, which is not predicted: read as 1"
+
+
+def _recomputed(stated: Mapping[str, Any]) -> Iterator[str]:
+    """What DeepSpeed's recomputation is read as, which a script has to call."""
+    if own := {*section(stated, "activation_checkpointing")} - {"partition_activations", "cpu_checkpointing"}:
+        yield f"activation_checkpointing has {min(own)}: read as recomputation of all layers, if the script calls it"
 
 
 def plan_of(stated: Mapping[str, Any]) -> dict[str, Any]:

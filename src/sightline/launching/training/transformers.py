@@ -150,7 +150,7 @@ def _read(found: Source) -> Reading:
     given = {key: value for key, value in stated.items() if key not in known}
     given |= {"fsdp": stated["fsdp"]} if "hybrid" in str(stated.get("fsdp")) else {}
     missing = {key: said for name, said in opened.items() for key in _SAYS.get(name, ())}
-    missing |= _own_adapter(stated)
+    missing |= _own_adapter(stated) | ({"plan.zero_stage": opened["deepspeed"]} if "deepspeed" in opened else {})
     if devices and not {"global_batch", *missing} & {*workload, "workload.global_batch"}:
         workload["global_batch"] = batch * steps * devices
     plan = {"framework": "transformers", **trained.plan, **_plan(stated, trained.settings)}
