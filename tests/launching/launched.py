@@ -261,7 +261,7 @@ def admits(scenario: GenerationScenario, folder: Path) -> bool:
     if engine not in LIMITS:
         return True
     dialect = import_module(f"sightline.launching.{ENGINE_WRITERS[engine]}").DIALECT
-    servers, unread = servers_of(source_of(folder), dialect)
+    servers, _, unread = servers_of(source_of(folder), dialect)
     length, running = ([one.number(name) or 0 for one in servers] for name in LIMITS[engine])
     # SGLang counts the sequences of ranks that share the experts together, others those of each rank.
     ranks = [1 if engine == "sglang" and one.has("attn-dp-size") else _data_parallel(one, dialect) for one in servers]

@@ -111,3 +111,96 @@ def test_replicas_that_make_no_sense_are_refused():
 def test_containers_that_serve_nothing_are_of_no_framework():
     with pytest.raises(InputError, match="no framework"):
         read("services: {web: {image: nginx, command: [nginx]}}\nname: x\n")
+
+
+POOLS = """
+kind: StormService
+spec:
+  template:
+    spec:
+      roles:
+      - {name: router, replicas: 1, template: {spec: {containers: [{image: sglang-router, command: [route]}]}}}
+      - name: prefill
+        replicas: 3
+        template: {spec: {containers: [{image: vllm, command: [sh, -c], args: ["
+          vllm serve Qwen/Qwen3-32B
+          --port \\"8000\\" --tensor-parallel-size 4
+          --kv-transfer-config '{\\"kv_connector\\":\\"NixlConnector\\",\\"kv_role\\":\\"kv_both\\"}'"]}]}}
+      - name: decode
+        replicas: 2
+        template: {spec: {containers: [{image: vllm, command: [sh, -c], args: ["
+          vllm serve Qwen/Qwen3-32B
+          --port \\"8000\\" --tensor-parallel-size 4
+          --kv-transfer-config '{\\"kv_connector\\":\\"NixlConnector\\",\\"kv_role\\":\\"kv_both\\"}'"]}]}}
+"""
+KSERVE = """
+kind: LLMInferenceService
+spec:
+  model: {uri: "hf://Qwen/Qwen3-32B", name: mine, lora: {adapters: [{name: sql, uri: "hf://a/b"}]}}
+  parallelism: {tensor: 4, data: 2, dataLocal: 1}
+  replicas: 2
+  template: {containers: [{name: main, image: "vllm/vllm-openai:v0.15.0", args: [--model, /mnt/models]}]}
+  worker: {containers: [{name: main, image: "vllm/vllm-openai:v0.15.0", args: [--model, /mnt/models]}]}
+"""
+
+
+def test_roles_are_those_of_what_is_deployed():
+    found = read(POOLS)
+    prefill, decode = (found.scenario["plan"]["disaggregate"][role] for role in ("prefill", "decode"))
+    assert (prefill["replicas"], prefill["tensor_parallel"]) == (3, 4)
+    assert (decode["replicas"], decode["tensor_parallel"]) == (2, 4)
+    assert not found.unread
+
+
+@pytest.mark.parametrize("labels", ["subComponentType: {}", "metadata: {{labels: {{llm-d.ai/role: {}}}}}"])
+def test_a_worker_is_in_the_role_that_its_labels_say(labels):
+    worker = "image: a, command: [python3, -m, dynamo.vllm], args: [--model, Qwen/Qwen3-32B]"
+    pools = "".join(f"- {{{labels.format(role)}, pod: {{{worker}}}}}\n" for role in ("prefill", "decode"))
+    assert set(read(f"services:\n{pools}").scenario["plan"]["disaggregate"]) == {"prefill", "decode"}
+
+
+def test_a_service_of_kserve_serves_its_model():
+    found = read(KSERVE)
+    plan = found.scenario["plan"]
+    assert found.scenario["model"] == "qwen3-32b"
+    assert (plan["tensor_parallel"], plan["data_parallel"], plan["replicas"]) == (4, 2, 2)
+    assert found.unread == ["--enable-lora"]
+
+
+def test_pools_of_kserve_are_its_roles():
+    apart = "kind: LLMInferenceService\nspec:\n  model: {uri: 'hf://Qwen/Qwen3-32B'}\n  replicas: 2\n"
+    plan = read(f"{apart}  prefill: {{replicas: 3, parallelism: {{tensor: 2}}}}\n").scenario["plan"]["disaggregate"]
+    assert (plan["prefill"]["tensor_parallel"], plan["prefill"]["replicas"], plan["decode"]["replicas"]) == (2, 3, 2)
+
+
+def test_workers_join_the_server_of_their_leader():
+    pods = [
+        f"{kind}: {{spec: {{containers: [{{image: a, command: [python3, -m, sglang.launch_server, --model-path, "
+        f"Qwen/Qwen3-32B, --tp, '8', --nnodes, $(SIZE), --node-rank, $(RANK)]}}]}}}}"
+        for kind in ("leaderTemplate", "workerTemplate")
+    ]
+    found = read(
+        f"kind: LeaderWorkerSet\nspec: {{replicas: 2, leaderWorkerTemplate: {{size: 2, {', '.join(pods)}}}}}\n"
+    )
+    assert (found.scenario["plan"]["tensor_parallel"], found.scenario["plan"]["replicas"]) == (8, 2)
+
+
+def test_an_image_alone_starts_no_server_that_is_known():
+    with pytest.raises(InputError, match="no framework"):
+        read("spec:\n  container: {image: 'vllm/vllm-openai:v0.15.0'}\nserver: {tensor-parallel-size: 8}\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "tool"),
+    [
+        ("applications:\n- {import_path: 'ray.serve.llm:build_openai_app'}\n", "Ray Serve"),
+        ("kind: InferenceService\nspec: {predictor: {model: {args: [--model_id=a]}}}\n", "KServe"),
+        ("servingEngineSpec:\n  modelSpec: []\n", "production stack"),
+        ("backend: {type: vllm}\nhealth_check: {}\nsbatch_directives: {}\n", "srt-slurm"),
+        ("meta: {}\nmodel: {}\nvariants: {}\nfeatures: {}\n", "recipes"),
+        ("model: a\ntensor-parallel-size: 8\nmax-num-seqs: 4\n", "--config"),
+    ],
+)
+def test_files_of_other_tools_are_refused_by_name(text, tool):
+    with pytest.raises(InputError, match=tool):
+        read(text)

@@ -116,6 +116,10 @@ class Options:
                 self.opened.append(self.unknown[name])
         return name in self._values
 
+    def raw(self, name: str) -> list[str]:
+        """Return the words of an option as they are written, unknown ones too."""
+        return [word for words in self._all(name)[:1] for word in words]
+
     def words(self, name: str) -> Sequence[str]:
         """Return all words of an option as they are written; none where it is absent or unknown."""
         words = self._all(name)[:1]

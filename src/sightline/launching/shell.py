@@ -148,14 +148,29 @@ def launch_words(text: str) -> tuple[str, ...]:
 
 def commands_of(text: str) -> list[list[str]]:
     """Return the words of every command of a shell text in order, settings of the environment left out."""
-    return [words for words, _ in commands_and_variables(text)]
+    return [words for words, _, _ in placed_commands(text)]
 
 
-def commands_and_variables(text: str) -> Iterator[tuple[list[str], Mapping[str, list[str]]]]:
-    """Yield the words of every command in order, and what the variables of the shell hold there."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where in a script a command stands."""
+
+    branches: Mapping[int, int]
+    """By the ``if`` or ``case`` around it, unless that asks for the node, which of its branches it is in."""
+    is_repeated: bool
+    """Whether it is run any number of times: in a loop, or in a function that is called several times."""
+
+    def excludes(self, other: "Place") -> bool:
+        """Whether one run of the script does not come by both."""
+        return any(other.branches.get(number, branch) != branch for number, branch in self.branches.items())
+
+
+def placed_commands(text: str) -> Iterator[tuple[list[str], Mapping[str, list[str]], Place]]:
+    """Yield the words of every command in order, what the variables of the shell hold there, and its place."""
     script = _Script()
     for words in script.commands(text):
-        yield words, script.values
+        branches = {inner.number: len(inner.ends) for inner in script.branches if not inner.asks_for_node}
+        yield words, script.values, Place(branches=branches, is_repeated=any(script.blocks))
 
 
 def variables_of(text: str) -> dict[str, str]:
@@ -187,6 +202,8 @@ _COMPARED: Final[Mapping[str, Callable[[int, int], bool]]] = {
     f"-{name}": getattr(operator, name) for name in ("eq", "ne", "gt", "ge", "lt", "le")
 }
 _CASE = re.compile(r"[ \t]*(\S+)[ \t]+in(?=\s)")
+_NODE = re.compile(r"rank|node|host|worker|index|role|mode", re.IGNORECASE)
+"""What a condition asks for that differs between the commands of one run."""
 _PATTERN = re.compile(r"\(?[^ \t\r\n;&|<>()'\"$]+(?:[ \t]*\|[ \t]*[^ \t\r\n;&|<>()'\"$]+)*\)")
 """What a branch of ``case`` begins with."""
 
@@ -197,6 +214,8 @@ class _Branches:
 
     before: _Values
     is_case: bool
+    number: int
+    asks_for_node: bool
     ends: list[_Values] = field(default_factory=list)
     """What variables hold at the end of each branch."""
     is_open: bool = True
@@ -221,6 +240,8 @@ class _Script:
 
     values: _Values = field(default_factory=dict)
     branches: list[_Branches] = field(default_factory=list)
+    blocks: list[bool] = field(default_factory=list)
+    """Loops and functions that are not over, and whether each is run any number of times."""
     taken: int = 0
     """Characters of the script, and of every value that it has passed on."""
 
@@ -232,6 +253,10 @@ class _Script:
         source = Scanner(re.sub(r"\\\r?\n", " ", _without_printed(text)))
         while source.left():
             words = [word for word in self._command(source) if word not in _PASSED_ON]
+            if words[-1:] == ["{"] and (name := next((w[:-2] for w in words if w.endswith("()")), words[-2:][0])):
+                self.blocks.append(len(re.findall(rf"^[ \t]*{re.escape(name)}\b(?!\s*\()", text, re.MULTILINE)) > 1)
+            elif words[:1] in (["done"], ["}"]):
+                del self.blocks[-1:]
             if words and not any(inner.is_run is False or inner.is_decided for inner in self.branches):
                 yield words
 
@@ -276,13 +301,21 @@ class _Script:
             return False
         if keyword[1] in ("if", "case"):
             compared = _CASE.match(source.text, source.at) if keyword[1] == "case" else None
-            word = self._literal(compared[1]) if compared else None
-            self.branches.append(_Branches(before=dict(self.values), is_case=keyword[1] == "case", word=word))
-            self.branches[-1].is_run = self._holds(source) if keyword[1] == "if" else None
+            here = _Branches(
+                before=dict(self.values),
+                is_case=keyword[1] == "case",
+                number=source.at,
+                asks_for_node=_NODE.search(source.text, source.at, source.text.find("\n", source.at)) is not None,
+                word=self._literal(compared[1]) if compared else None,
+                is_run=self._holds(source) if keyword[1] == "if" else None,
+            )
+            self.branches.append(here)
             self._take(len(self.values))
         elif inner is not None and keyword[1] in ("elif", "else"):
             inner.is_open = inner.is_open and keyword[1] == "elif"
             self._end_branch(inner, self._holds(source) if inner.is_open else None)
+        elif keyword[1] == "do":
+            self.blocks.append(True)
         elif inner is not None and keyword[1] in ("fi", "esac"):
             self.branches.pop()
             inner.end(self.values)

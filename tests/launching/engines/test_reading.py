@@ -328,3 +328,92 @@ def test_any_command_is_read_or_refused_with_a_sentence(program, options, times)
     if reading is not None:
         assert reading.scenario["workload"]["batch"] >= 1
         assert scenario_text(reading)
+
+
+def _plan(text):
+    return read(text).scenario["plan"]
+
+
+def test_branches_start_one_server():
+    script = (
+        "#!/bin/bash\nif [ $GPU = h100 ]; then\nvllm serve a -tp 2 --port 1\nelse\nvllm serve a -tp 4 --port 2\nfi\n"
+    )
+    found = read(script)
+    assert (found.scenario["plan"]["tensor_parallel"], found.scenario["plan"]["replicas"]) == (2, 1)
+    assert any("1 further command" in sentence for sentence in found.without_counterpart)
+
+
+def test_branches_by_a_node_start_the_servers_of_each():
+    sides = [f'vllm serve a --kv-transfer-config \'{{"kv_role": "kv_{role}"}}\'' for role in ("producer", "consumer")]
+    script = "#!/bin/bash\nif [ $NODE_RANK = 0 ]; then\n{}\nelse\n{}\nfi\n".format(*sides)
+    assert set(_plan(script)["disaggregate"]) == {"prefill", "decode"}
+
+
+@pytest.mark.parametrize("between", ["", "--port 8000", "--port $PORT"])
+def test_commands_for_one_port_start_one_server(between):
+    script = f"#!/bin/bash\nvllm serve a {between} -tp 2\nvllm serve a {between} -tp 4\n"
+    assert (_plan(script)["tensor_parallel"], _plan(script)["replicas"]) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "vllm serve a --port 1\nvllm serve a --port 2\n",
+        "CUDA_VISIBLE_DEVICES=0 vllm serve a\nCUDA_VISIBLE_DEVICES=1 vllm serve a\n",
+        "docker run -p 1:8000 vllm/vllm-openai --model a\ndocker run -p 2:8000 vllm/vllm-openai --model a\n",
+        "python -m dynamo.vllm --model a &\npython -m dynamo.vllm --model a &\n",
+    ],
+)
+def test_commands_for_ports_devices_and_containers_of_their_own_are_servers(script):
+    assert _plan(f"#!/bin/bash\n{script}")["replicas"] == 2
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "for i in 0 1 2; do\n  vllm serve a --port $((8000 + i)) &\ndone\n",
+        "start() {\n  vllm serve a --port $1 &\n}\nstart 1\nstart 2\n",
+    ],
+)
+def test_servers_of_a_loop_are_not_counted(script):
+    found = read(f"#!/bin/bash\n{script}")
+    assert "plan.replicas" in found.missing
+    assert "replicas" not in found.scenario["plan"]
+
+
+def test_a_function_that_is_called_once_starts_one_server():
+    assert _plan("#!/bin/bash\nstart() {\n  vllm serve a\n}\nstart\n")["replicas"] == 1
+
+
+@pytest.mark.parametrize("head", ['cat > "$FILE" <<EOF', "cat <<EOF > $FILE"])
+def test_a_file_of_options_is_found_by_its_variable(head):
+    script = f"#!/bin/bash\nFILE=more.yml\n{head}\nenable_attention_dp: $DP\nmax_num_tokens: 512\nEOF\n"
+    found = read(f"{script}trtllm-serve a --tp_size 4 --extra_llm_api_options $FILE\n")
+    assert found.scenario["plan"]["max_batched_tokens"] == 512
+    assert "plan.data_parallel" in found.missing
+
+
+def test_a_file_of_options_that_is_written_twice_is_left_out():
+    script = "#!/bin/bash\ncat > a.yml <<EOF\nmax_num_tokens: 512\nEOF\ncat > a.yml <<EOF\nmax_num_tokens: 256\nEOF\n"
+    found = read(f"{script}trtllm-serve a --config a.yml\n")
+    assert "max_batched_tokens" not in found.scenario["plan"]
+    assert "a.yml" in found.unread
+
+
+def test_a_connector_for_both_roles_is_named():
+    shared = """vllm serve a --kv-transfer-config '{"kv_connector": "NixlConnector", "kv_role": "kv_both"}'"""
+    assert read(shared).unread == ["--kv-transfer-config.kv_role"]
+
+
+def test_workers_of_dynamo_are_servers_of_tensorrt_llm():
+    both = "".join(
+        f"python3 -m dynamo.trtllm --model-path a --disaggregation-mode {role} &\n" for role in ("prefill", "decode")
+    )
+    plan = _plan(f"#!/bin/bash\n{both}")
+    assert (plan["framework"], set(plan["disaggregate"])) == ("tensorrt-llm", {"prefill", "decode"})
+
+
+@pytest.mark.parametrize("mode", ["row", "tensor"])
+def test_rows_of_matrices_on_several_devices_are_refused(mode):
+    with pytest.raises(InputError, match="split-mode"):
+        read(f"llama-server -m a.gguf -sm {mode} -ts 1,1")

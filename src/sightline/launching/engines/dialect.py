@@ -1,6 +1,5 @@
 """Start the servers of an engine, and read such commands back as the scenario that its servers make up."""
 
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -10,6 +9,7 @@ from typing import Any, TypeAlias
 
 from sightline.catalog.yaml12 import parse
 from sightline.errors import InputError, prefixed, refuse
+from sightline.launching.engines.commands import Stated, commands, whole_text, written_files
 from sightline.launching.engines.requests import (
     DTYPES,
     READ_DTYPES,
@@ -26,10 +26,10 @@ from sightline.launching.hugging_face import model_of
 from sightline.launching.launch import Launch, Reading
 from sightline.launching.options import Options, dashed
 from sightline.launching.readers import reader, with_unread
-from sightline.launching.shell import commands_and_variables
 from sightline.launching.source import Source
 from sightline.launching.table import Option, nested, plan_read, written
 from sightline.loading.sources import read_text
+from sightline.quantities import counted
 from sightline.scenario import GenerationScenario
 from sightline.scenario.generation import DEGREES
 
@@ -279,59 +279,13 @@ class Dialect:
         )
 
 
-Parts = tuple[Mapping[str, str], list[str]]
-"""Options that variables of the environment say, and what stands behind the engine's program."""
-_WRITTEN = re.compile(
-    r"""^[ \t]*cat[ \t]*>[ \t]*(?P<to>\S+)[ \t]*<<-?[ \t]*["']?(?P<end>\w+)["']?[^\n]*\n"""
-    r"""(?P<text>.*?)(?:^[ \t]*(?P=end)[ \t]*$|\Z)""",
-    re.MULTILINE | re.DOTALL,
-)
-"""A file that a script writes itself: ``cat > FILE <<END``."""
-
-
-def servers_of(found: Source, dialect: Dialect) -> tuple[list[Options], list[str]]:
-    """Return the options of every server that a text starts, and the files that could not be read."""
-    servers = [_options(stated, behind, dialect) for stated, behind in commands(found, dialect)]
-    files = {Path(match["to"].strip("\"'")).name: match["text"] for match in _WRITTEN.finditer(_text(found))}
+def servers_of(found: Source, dialect: Dialect) -> tuple[list[Options], list[str], list[str]]:
+    """Return the options of every server that a text starts, files that could not be read, and what was left out."""
+    stated = commands(found, dialect)
+    servers = [_options(one.variables, one.words, dialect) for one in stated]
+    files = written_files(whole_text(found))
     lost = [name for one in servers for name in _add_files(one, found, files, dialect)]
-    return _distinct([one for one in servers if not dialect.later_node(one)] or servers[:1]), lost
-
-
-def commands(found: Source, dialect: Dialect) -> list[Parts]:
-    """Return the commands of a text that start a server of the engine."""
-    found_parts: list[Parts] = []
-    for words, values in commands_and_variables(_WRITTEN.sub("", _text(found))):
-        if (parts := _parted(words, dialect)) is None:
-            continue
-        before, behind = parts
-        stated = {name: [value] for name, equals, value in (word.partition("=") for word in before) if equals}
-        around = {} if words[0] in _CONTAINERS else values
-        found_parts.append((dialect.of_variables({**around, **stated}), behind))
-    return found_parts
-
-
-def _text(found: Source) -> str:
-    """The text, with that of the script that it runs."""
-    if found.words[:1] != ("bash",) or len(found.words) == 1:
-        return found.text
-    script = found.folder / found.words[1]
-    return f"{found.text}\n{read_text(script)}" if script.is_file() else found.text
-
-
-_CONTAINERS = ("docker", "podman")
-
-
-def _parted(words: Sequence[str], dialect: Dialect) -> tuple[list[str], list[str]] | None:
-    """The words before and behind the engine's program or its container; None where a command starts something else."""
-    for at, word in enumerate(words):
-        name = word.rpartition("/")[2]
-        for program in dialect.programs:
-            if [name, *words[at + 1 : at + len(program)]] == list(program):
-                return list(words[:at]), list(words[at + len(program) :])
-    image = re.compile(rf"(^|/){dialect.image}([:@]|$)")
-    if not dialect.image or words[0] not in _CONTAINERS:
-        return None
-    return next(((list(words[:at]), list(words[at + 1 :])) for at, w in enumerate(words) if image.search(w)), None)
+    return *_distinct(servers, stated, dialect), lost
 
 
 def _options(stated: Mapping[str, str], behind: Sequence[str], dialect: Dialect) -> Options:
@@ -356,20 +310,42 @@ def _add_files(options: Options, found: Source, files: Mapping[str, str], dialec
             options.add(settings, replace=dialect.files_win)
 
 
-def _settings(text: str, name: str) -> Mapping[str, object]:
-    with prefixed(f"{name}: "):
-        found = parse(text)
+def _settings(text: str, name: str) -> Mapping[str, object] | None:
+    try:
+        with prefixed(f"{name}: "):
+            found = parse(text)
+    except InputError:
+        if "$" in text:
+            return None
+        raise
     if not isinstance(found, Mapping):
         raise InputError(f"{name} holds no mapping of settings")
     return found
 
 
-def _distinct(servers: Sequence[Options]) -> list[Options]:
-    """Servers by their ports: commands with the same one start one server on several nodes."""
-    ports = {
-        (*one.words("port"), str(number))[0]: one for number, one in reversed([*enumerate(servers, -len(servers))])
-    }
-    return list(reversed(ports.values()))
+def _distinct(
+    servers: Sequence[Options], stated: Sequence[Stated], dialect: Dialect
+) -> tuple[list[Options], list[str]]:
+    """The servers that run together, and sentences on commands that are left out."""
+    pairs = list(zip(servers, stated, strict=True))
+    kept: dict[Any, tuple[Options, Stated]] = {}
+    left_out = 0
+    for options, one in [pair for pair in pairs if not dialect.later_node(pair[0])] or pairs[:1]:
+        role = dialect.role(options)
+        # Workers of dynamo take no port of their own.
+        port = options.raw("port") or [str(len(kept)) * any(word.startswith("dynamo.") for word in one.machine)]
+        key = (role, *one.machine, *port)
+        rivals = (s for k, (_, s) in kept.items() if k == key or (k[0] == role and s.place.excludes(one.place)))
+        first = next(rivals, None)
+        left_out += first is not None and first.words != one.words
+        if first is None:
+            kept[key] = (options, one)
+    said = f"{counted(left_out, 'further command')} for the place of a server that is read, as in a branch, left out"
+    found = [options for options, _ in kept.values()]
+    if any(one.place.is_repeated for _, one in kept.values()):
+        looped = "the script starts servers in a loop or a function; only running it would tell how many"
+        found[0].missing["plan.replicas"] = found[0].unknown["plan.replicas"] = looped
+    return found, [said] * bool(left_out)
 
 
 def read_servers(found: Source, dialect: Dialect) -> Reading:
@@ -378,7 +354,7 @@ def read_servers(found: Source, dialect: Dialect) -> Reading:
     Raises:
         InputError: Options contradict each other, or have values that the engine does not take.
     """
-    servers, lost = servers_of(found, dialect)
+    servers, left_out, lost = servers_of(found, dialect)
     written = _one_model(servers, dialect)
     repository, form = checkpoint_of(dialect.called(written))
     known = model_of(repository)
@@ -390,6 +366,8 @@ def read_servers(found: Source, dialect: Dialect) -> Reading:
     plan, devices = _plan(plans)
     most = [one.number(dialect.longest, least=-1) for one in servers if dialect.longest]
     workload = _workload(plan, plans, most[0] if most else None)
+    if any("plan.replicas" in one.missing for one in servers):
+        plan.pop("replicas", None)
     scenario = {"model": known or written, "workload": workload, "plan": {"framework": dialect.engine, **plan}}
     missing = {} if written else {"model": "the model; the command names none"}
     counted = f", such as {devices}x h100-sxm-80gb; the command takes {devices}"
@@ -406,7 +384,8 @@ def read_servers(found: Source, dialect: Dialect) -> Reading:
         without_counterpart=[
             *_notes(servers, plans, dialect),
             *_unset(servers, dialect.engine),
-            *(f"there is no file {name} next to the command, so what it says is left out" for name in {*lost}),
+            *left_out,
+            *(f"there is no file {name} that can be read next to the command; it is left out" for name in {*lost}),
         ],
     )
     return with_unread(reading, dialect.engine, unread, names)
@@ -476,6 +455,9 @@ def _notes(
             yield f"the {role + ' ' if role else ''}servers differ; all of them are read as the first"
     if len(plans) == 1 and (role := next(iter(plans))):
         yield f"the command starts servers for {role} alone; they are read as doing both"
+    if len(plans) > 1 and set(plans) != {"prefill", "decode"}:
+        first, *others = (role or "both" for role in plans)
+        yield f"the servers for {' and '.join(others)} are left out; those for {first} are read as doing both"
     tiered = [dialect.tiers(one) for one in servers]
     if any(tiered):
         yield "plan.kv_tiers is left out: no command says the bandwidth of memories behind the device's"

@@ -58,8 +58,8 @@ def _quantization(options: Options) -> list[str] | None:
 
 def _stages(options: Options) -> int | None:
     """Devices that layers are split over: without either option all that the program sees."""
-    split = options.text("tensor-split")
-    return 1 if options.text("split-mode") == "none" else split.count(",") + 1 if split else None
+    split, mode = options.text("tensor-split"), options.word("split-mode", {"none": "none", "layer": "layer"})
+    return 1 if mode == "none" else split.count(",") + 1 if split else None
 
 
 def _slots(options: Options) -> int | None:

@@ -177,15 +177,16 @@ def _notes(requests: Sequence[Request]) -> Iterator[str]:
 
 def _role(options: Options) -> str:
     """Whether a server does prefill or decode alone: only prefill runs without overlapped scheduling."""
-    if not options.text("cache-transceiver-config.backend"):
-        return ""
+    mode = options.text("disaggregation-mode")
+    if mode or not options.text("cache-transceiver-config.backend"):
+        return mode if mode in ("prefill", "decode") else ""
     return "prefill" if options.flag("disable-overlap-scheduler") else "decode"
 
 
 DIALECT = Dialect(
     engine="tensorrt-llm",
     options=OPTIONS,
-    programs=(("trtllm-serve", "serve"), ("trtllm-serve",)),
+    programs=(("trtllm-serve", "serve"), ("trtllm-serve",), ("dynamo.trtllm",)),
     image="",
     words=_words,
     port=PORT,
@@ -201,7 +202,7 @@ DIALECT = Dialect(
             ("free-gpu-memory-fraction", "kv-cache-config.free-gpu-memory-fraction"),
             "kv-cache-free-gpu-memory-fraction",
         ),
-        "extra-llm-api-options": "config",
+        **dict.fromkeys(("extra-llm-api-options", "extra-engine-args"), "config"),
     },
     flags={"enable-chunked-prefill", "trust-remote-code"},
     role=_role,
