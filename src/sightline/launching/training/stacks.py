@@ -40,17 +40,21 @@ class Marks:
     keys: str = ""
     options: str = ""
     never: str = ""
+    one: str = ""
+    """Keys, and kinds of what Kubernetes deploys, of which one is enough."""
 
     def tell(self, found: Source) -> bool:
         """Whether a file or a command is its own."""
+        if {*found.mapping, str(found.mapping.get("kind"))} & {*self.one.split()}:
+            return True
         if found.kind == "command":
             names = "|".join(re.escape(command.strip()) for command in self.commands.split(","))
-            if names and re.search(rf"[ /]({names}) ", f" {' '.join(found.words)} "):
+            if self.commands and re.search(rf"[ /]({names}) ", f" {' '.join(found.words)} "):
                 return True
             given = {name.replace("-", "_") for name in Options(found.words).names()}
             if self.options and {*self.options.split()} <= given:
                 return True
-        stated = (found.mapping or file_of(found)).keys()
+        stated = (found.mapping or (file_of(found) if self.commands else {})).keys()
         return len({*self.keys.split()} & stated) > 1 and not {*self.never.split()} & stated
 
 
