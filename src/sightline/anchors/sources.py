@@ -12,6 +12,7 @@ from sightline.anchors.files import ENDINGS, anchor_names, read_anchor, save_anc
 from sightline.errors import InputError, missing_file, nearest, noted, prefixed, refuse
 from sightline.folders import located
 from sightline.loading import load, to_mapping
+from sightline.loading.parts import other_load
 from sightline.loading.sources import read_source
 from sightline.loading.traces import PAIRS, Columns, measured_in, open_trace
 from sightline.loading.traces.shapes import NEEDED, SPANS, TIME
@@ -149,11 +150,17 @@ def measured_scenario(word: str) -> Any:
         InputError: The scenario cannot be read, or is not one.
     """
     result, _, question = word.rpartition(SEPARATOR)
-    if not result or not Path(result).is_file() or measured_in(Path(result)) is None:
+    measured = measured_in(Path(result)) if result and Path(result).is_file() else None
+    if measured is None:
         return None
     scenarios = _listed(load(Path(question), {"measured": str(Path(result).resolve())}))
     if len(scenarios) != 1:
         raise InputError(f"'{question}' has {len(scenarios)} scenarios; '{result}' was measured of one")
+    workload = to_mapping(scenarios[0])["workload"]
+    if workload["task"] == "serve" and (other := other_load(measured["sent"], workload)):
+        raise InputError(
+            f"'{result}' was measured with {', '.join(other)}; the workload of '{question}' says otherwise"
+        )
     return scenarios[0]
 
 

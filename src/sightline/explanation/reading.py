@@ -19,6 +19,7 @@ from sightline.loading.traces import measured_in
 from sightline.prediction import predict
 from sightline.profile import IDLE_PHASES, SERVING, TASKS, Profile, Task, task_of
 from sightline.profile.results import figure_of
+from sightline.quantities import show
 from sightline.runs import Run, Store
 from sightline.runs.store import LATEST
 
@@ -137,7 +138,8 @@ def _side(asked: Asked, store: Store, known: "Anchored | None") -> Side:
     name = str(asked)
     if (scenario := measured_scenario(name)) is not None:
         question = to_mapping(replace(scenario, measured={}))
-        return side_of_result({**scenario.measured, "source": "measured"}, name, scenario=question)
+        stated = {**scenario.measured, "source": "measured", "remarks": scenario.warnings}
+        return side_of_result(stated, name, scenario=question)
     found = file_of(name, store, words=(PREDICTED, LATEST), is_path=isinstance(asked, Path))
     return side_of_run(run_named(name, store), store) if found is None else side_of_file(*found, name, known)
 
@@ -199,17 +201,23 @@ def side_of_result(
         source=str(result.get("source", "measured")),
         kind=kind,
         scenario=asked,
-        figures=_numbers({key: figure_of(result, key) for key in kind.headline} | _derived(result, kind)),
+        figures=_numbers({key: _figure(result, key) for key in kind.headline} | _derived(result, kind)),
         phases=_numbers(result.get("phases") or {}),
         memory_bytes=_numbers(result.get("memory_bytes") or {}),
         intervals={key: (float(low), float(high)) for key, (low, high) in intervals.items() if high is not None},
         cells=[cell for cell in cells or _cells(result.get("rows") or ()) if cell.phase not in IDLE_PHASES],
         is_contended=bool(found.get("contended")),
         is_anchored=bool(result.get("anchor")),
-        warnings=_disturbances(name, found),
+        warnings=(*_disturbances(name, found), *result.get("remarks", ())),
         answered=result.get("completed"),
         unanswered=_unanswered(result),
     )
+
+
+def _figure(result: Mapping[str, Any], key: str) -> Any:
+    """A figure, or its mean where several requests have it."""
+    found = figure_of(result, key)
+    return figure_of(result, f"{key}.mean") if found is None else found
 
 
 def _unanswered(result: Mapping[str, Any]) -> dict[str, int]:
@@ -224,9 +232,13 @@ def _kind_of_result(result: Mapping[str, Any], scenario: Mapping[str, Any], name
     if task is not None and stated is None:
         known = ", ".join(t for k in TASKS for t in k.workloads)
         raise InputError(f"{name} has task {task}; compare supports {known}")
-    kind = stated or next((kind for kind in TASKS if figure_of(result, kind.whole) is not None), TASKS[0])
+    usual = SERVING if isinstance(result.get("ttft_s"), Mapping) else TASKS[0]
+    kind = stated or next((kind for kind in TASKS if figure_of(result, kind.whole) is not None), usual)
     if figure_of(result, kind.whole) is None:
-        if none := _unanswered(result):
+        none = _unanswered(result)
+        if not none and any(_figure(result, key) is not None for key in kind.headline):
+            return kind
+        if none:
             why = ", ".join(f"{count:,} {reason}" for reason, count in none.items())
             raise InputError(f"'{name}' answered no request ({why}), so it has no times to compare")
         several = result.get("results")
@@ -274,7 +286,9 @@ def side_of_file(path: Path, number: int | None, name: str, known: "Anchored | N
         InputError: It holds neither, or several and no number says which.
     """
     if (measured := measured_in(path)) is not None:
-        return side_of_result({**measured, "source": "measured"}, name)
+        sent = measured.pop("sent")
+        remarks = [f"{name} was sent as workload.arrival {show(sent)}"] if sent else []
+        return side_of_result({**measured, "source": "measured", "remarks": remarks}, name)
     documents = read_source(path).documents
     if is_answer(documents[0].mapping):
         return _side_of_result(chosen([document.mapping for document in documents], number, name), name)

@@ -121,8 +121,13 @@ def read_parts(
     model = None if named is None else complaints.note(resolve_model, named, Path(base or ""))
     cluster = None if stated is None else complaints.note(read_cluster, stated)
     measured = _of_file(top.values.get("measured"), Path(base or ""), complaints)
+    sent = (
+        measured.pop("sent", {}) if isinstance(top.values.get("measured"), str) and isinstance(measured, dict) else {}
+    )
+    other = other_load(sent, top.values.get("workload"))
     unread = tuple(top.values.get("unread", ()))
-    said = (f"not read from the launch: {', '.join(unread)}; the prediction is less certain",) if unread else ()
+    said = (f"{top.values['measured']} was measured with {', '.join(other)}, unlike the workload",) if other else ()
+    said += (f"not read from the launch: {', '.join(unread)}; the prediction is less certain",) if unread else ()
     return Parts(
         name=top.values.get("name", ""),
         model=model,
@@ -146,6 +151,17 @@ def _of_file(measured: Any, base: Path, complaints: Complaints) -> Any:
     from sightline.loading.traces import measured_in
 
     return complaints.note(measured_in, path) or {"requests": str(path.resolve())}
+
+
+def other_load(sent: Mapping[str, Any], workload: Any) -> list[str]:
+    """Return the rate or concurrency of a measurement where a workload states another load."""
+    arrival, batch = (workload.get(key) if isinstance(workload, Mapping) else None for key in ("arrival", "batch"))
+    stated = arrival if isinstance(arrival, Mapping) else {"concurrency": batch} if isinstance(batch, int) else {}
+    return [
+        f"{key} {value:g}"
+        for key, value in sent.items()
+        if stated and key in ("rate", "concurrency") and stated.get(key) != value
+    ]
 
 
 def _nested(measured: Any, complaints: Complaints) -> Any:

@@ -643,3 +643,84 @@ def test_columns_that_nobody_reads_are_said_but_those_that_change_nothing(tmp_pa
     open_trace(written(tmp_path, text, name), told.append)
     (sentence,) = (one for one in told if "not read" in one)
     assert sentence.endswith(": images, quux layers")
+
+
+def metrics(**values: Any) -> dict[str, Any]:
+    return {key: {"unit": unit, "avg": value} for key, (value, unit) in values.items()}
+
+
+@pytest.mark.parametrize(("unit", "seconds"), [("ms", 0.4), ("s", 400.0), ("sec", 400.0), ("us", 4e-4), ("ns", 4e-7)])
+def test_figures_are_in_the_unit_beside_them(tmp_path, unit, seconds):
+    stated = {"input_config": {}, **metrics(time_to_first_token=(400.0, unit), request_count=(8, "requests"))}
+    found = measured_in(written(tmp_path, json.dumps(stated), "summary.json"))
+    assert found is not None
+    assert found["ttft_s"]["mean"] == pytest.approx(seconds)
+    assert found["completed"] == 8
+
+
+def test_a_unit_of_no_time_is_refused(tmp_path):
+    stated = {"input_config": {}, **metrics(time_to_first_token=(400.0, "tokens"))}
+    with pytest.raises(InputError, match="time_to_first_token"):
+        measured_in(written(tmp_path, json.dumps(stated), "summary.json"))
+
+
+def record(second: int, phase: str, error: Any = None) -> dict[str, Any]:
+    sizes = {"input_sequence_length": {"value": 9}, "output_sequence_length": {"value": 3}}
+    return {
+        "metadata": {"request_start_ns": second * 10**9, "benchmark_phase": phase},
+        "metrics": {} if error else {**sizes, "request_latency": {"value": 500.0, "unit": "ms"}},
+        "error": error,
+    }
+
+
+def test_requests_of_the_warmup_and_failed_ones_are_skipped(tmp_path):
+    rows = [record(0, "warmup"), record(1, "profiling"), record(2, "profiling"), record(3, "profiling", {"code": 499})]
+    path = written(tmp_path, "".join(json.dumps(row) + "\n" for row in rows), "records.jsonl")
+    told: list[str] = []
+    assert read(path, told)["arrival_s"] == [0.0, 1.0]
+    assert sum("skipped 1 request" in sentence for sentence in told) == 2
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_a_list_of_results_has_one(tmp_path, count):
+    row = {"tput_per_gpu": 10.0, "mean_ttft": 0.5, "conc": 8}
+    path = written(tmp_path, json.dumps([row] * count), "results.json")
+    if count:
+        with pytest.raises(InputError, match="2 results"):
+            measured_in(path)
+    found = measured_in(written(tmp_path, json.dumps([row]), "one.json"))
+    assert found is not None
+    assert found["ttft_s"] == {"mean": 0.5}
+    assert found["sent"] == {"process": "closed", "concurrency": 8}
+
+
+def test_a_result_without_a_known_figure_is_refused(tmp_path):
+    with pytest.raises(InputError, match="without any of its figures"):
+        measured_in(written(tmp_path, json.dumps({"input_config": {}, "records": [1]}), "other.json"))
+
+
+def test_how_requests_were_sent_is_named_where_it_is_not_read(tmp_path):
+    lists = {"input_lens": [9, 9], "output_lens": [3, 3]}
+    stated = {"mean_ttft_ms": 1.0, "request_rate": 4.0, "max_concurrency": 2, "ramp_up_strategy": "linear", **lists}
+    told: list[str] = []
+    read(written(tmp_path, json.dumps(stated), "bench.json"), told)
+    assert any("max_concurrency, ramp_up_strategy" in sentence for sentence in told)
+
+
+def test_a_sample_of_the_requests_is_told(tmp_path):
+    row = {"input_metrics": {"text_tokens": 9}, "output_metrics": {"text_tokens": 3}}
+    times = {"info": {"timings": {"request_start": 1.0}}}
+    run = {"metrics": {"request_totals": {"successful": 100}}, "requests": {"successful": [row | times]}}
+    path = written(tmp_path, json.dumps({"benchmarks": [run]}), "benchmarks.json")
+    told: list[str] = []
+    read(path, told)
+    assert any("1 of 100 requests" in sentence for sentence in told)
+    assert (measured_in(path) or {})["completed"] == 100
+
+
+def test_requests_that_agents_hand_to_others_are_told(tmp_path):
+    turn = {"t": 0.0, "in": 9, "out": 3, "api_time": 1.0}
+    talk = {"hash_id_scope": "local", "requests": [turn, {"t": 2.0, "type": "subagent", "requests": [turn]}]}
+    told: list[str] = []
+    assert read(written(tmp_path, json.dumps([talk]), "agents.json"), told)["prompt_tokens"] == [9]
+    assert any("skipped 1 request" in sentence for sentence in told)

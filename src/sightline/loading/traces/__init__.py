@@ -107,6 +107,7 @@ def open_trace(path: Path, on_remark: Callable[[str], None] = _ignore) -> Trace:
 def measured_in(path: Path) -> dict[str, Any] | None:
     """Return what a load client's result says, as ``measured`` states it; None for a file that is no such result.
 
+    ``sent`` are keys of ``workload.arrival`` that it states.
     Means that the client does not state are those of its requests, if it saved their times.
 
     Raises:
@@ -124,8 +125,10 @@ def measured_in(path: Path) -> dict[str, Any] | None:
     timed = result.rows is not None and any({*pair} <= row.keys() for row in result.rows for pair in PAIRS)
     if timed:
         figures = _means(open_trace(path).whole()) | figures
+    if not figures:
+        raise InputError(f"{path} is {client.name} without any of its figures: {', '.join(client.figures)}")
     stated = {key: {"mean": value} if key in TIMES else value for key, value in figures.items()}
-    return {"source": client.name, **stated, **({"requests": str(path)} if timed else {})}
+    return {"source": client.name, "sent": result.arrival, **stated, **({"requests": str(path)} if timed else {})}
 
 
 TIMES: Final = ("ttft_s", "tpot_s", "itl_s", "latency_s")

@@ -11,6 +11,7 @@ from typing import Any, Final
 from sightline.catalog.yaml12 import parse
 from sightline.content import record
 from sightline.errors import InputError
+from sightline.quantities import show
 
 Rows = Sequence[Mapping[str, Any]]
 PROCESSES: Final = {
@@ -21,6 +22,8 @@ PROCESSES: Final = {
     "throughput": "all_at_once",
 }
 """Our arrival process for each word of a client."""
+SECONDS: Final = {"s": 1.0, "sec": 1.0, "seconds": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+"""What one is of a unit that stands beside a value."""
 
 
 @record
@@ -32,6 +35,8 @@ class Client:
     run: str = ""
     rows: str = ""
     left_out: str = ""
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    changes: str = ""
     columns: Mapping[str, str] = field(default_factory=dict)
     units: Mapping[str, float] = field(default_factory=dict)
     load: Mapping[str, str] = field(default_factory=dict)
@@ -55,7 +60,10 @@ class Result:
     client: Client
     rows: Rows | None
     """Its requests under our names, in order of their times; None where the client wrote figures alone."""
-    left_out: int
+    left_out: Mapping[str, int]
+    """Requests that are not among the rows, by the reason."""
+    unread: tuple[str, ...]
+    """Keys that say how requests were sent and are not read."""
     figures: Mapping[str, float]
     arrival: Mapping[str, Any]
     """Keys of ``workload.arrival`` that it states."""
@@ -76,20 +84,37 @@ def client_of(document: Any) -> Client | None:
 def result_of(client: Client, document: Any, place: str) -> Result:
     """Return what is in the one run of a result; raise `InputError` where it has another form."""
     run = _run(client, document, place)
+    left_out = {"that failed or did not finish": sum(len(_at(run, path) or ()) for path in client.left_out.split())}
+    for reason, rule in client.skipped.items():
+        kept = [row for row in run if not _is_skipped(row, rule)] if isinstance(run, list) else run
+        left_out[reason] = len(run) - len(kept)
+        run = kept
     rows = _rows(client, run, place)
-    figures = {ours: _at(run, paths) for ours, paths in client.figures.items()}
+    figures = {ours: _in_unit(run, client, ours, paths) for ours, paths in client.figures.items()}
+    stated = {ours: _at(run, paths) for ours, paths in client.load.items()}
+    arrival = _arrival(stated)
+    capped = ["concurrency"] if _number(stated.get("concurrency")) and "rate" in arrival else []
     return Result(
         client=client,
         rows=rows and sorted(rows, key=lambda row: _number(row.get("arrival_s")) or 0.0),
-        left_out=sum(len(_at(run, path) or ()) for path in client.left_out.split()),
-        figures={k: float(v) * client.units.get(k, 1.0) for k, v in figures.items() if _number(v) is not None},
-        arrival=_arrival({ours: _at(run, paths) for ours, paths in client.load.items()}),
+        left_out={reason: count for reason, count in left_out.items() if count},
+        unread=(*(client.load[ours] for ours in capped), *(path for path in client.changes.split() if _at(run, path))),
+        figures={ours: float(value) for ours, value in figures.items() if _number(value) is not None},
+        arrival=arrival,
     )
+
+
+def _is_skipped(row: Any, rule: str) -> bool:
+    """Whether a request has a value at a path, or after a ``=`` a certain one."""
+    path, _, word = rule.partition("=")
+    return _at(row, path) == word if word else bool(_at(row, path))
 
 
 def _run(client: Client, document: Any, place: str) -> Any:
     if not client.run:
-        return document
+        if isinstance(document, list) and not client.is_log and len(document) != 1:
+            raise InputError(f"{place} has {len(document)} results; allowed: one")
+        return document[0] if isinstance(document, list) and not client.is_log else document
     runs = document[client.run]
     if not isinstance(runs, list) or len(runs) != 1:
         raise InputError(f"{place} has {len(runs) if isinstance(runs, list) else 0} {client.run}; allowed: one")
@@ -104,8 +129,9 @@ def _rows(client: Client, run: Any, place: str) -> list[dict[str, Any]] | None:
             return None
         if not isinstance(listed, list) or not all(isinstance(row, Mapping) for row in listed):
             raise InputError(f"{place} has an unknown structure; {client.name} has a list of requests")
-        rows = [{ours: _at(row, paths) for ours, paths in client.columns.items()} for row in listed]
-        return [{k: _in_unit(v, client.units.get(k)) for k, v in row.items() if v is not None} for row in rows]
+        columns = client.columns.items()
+        rows = [{ours: _in_unit(row, client, ours, paths) for ours, paths in columns} for row in listed]
+        return [{ours: value for ours, value in row.items() if value is not None} for row in rows]
     lists = {ours: _at(run, path) for ours, path in client.columns.items()}
     given = {ours: values for ours, values in lists.items() if isinstance(values, list)}
     if not {"prompt_tokens", "output_tokens"} & given.keys():
@@ -138,8 +164,15 @@ def _arrival(stated: Mapping[str, Any]) -> dict[str, Any]:
     return {"process": process} if process == "all_at_once" else {}
 
 
-def _in_unit(value: Any, unit_s: float | None) -> Any:
-    return value if unit_s is None or _number(value) is None else value * unit_s
+def _in_unit(row: Any, client: Client, ours: str, paths: str) -> Any:
+    """What stands at a path, in the unit of our figure: of one that is stated beside it, else of its client's."""
+    value, unit = _at(row, paths), client.units.get(ours)
+    if unit is None or _number(value) is None:
+        return value
+    stated = _at(row, " ".join(path.rpartition(".")[0] + ".unit" for path in paths.split()))
+    if stated is not None and stated not in SECONDS:
+        raise InputError(f"{paths.split(maxsplit=1)[0]} is in {show(stated)}; allowed: {', '.join(SECONDS)}")
+    return value * (unit if stated is None else SECONDS[stated])
 
 
 def _number(value: Any) -> float | None:

@@ -72,7 +72,7 @@ def table_of(document: Any, place: str, on_remark: OnRemark) -> tuple[Shape, Blo
         if "conversations" in document[0]:
             return _of_sharegpt(document, place, on_remark)
         if {"hash_id_scope", "requests"} <= document[0].keys():
-            return _of_weka(document, place)
+            return _of_weka(document, place, on_remark)
         names = tuple(dict.fromkeys(name for row in document for name in row))
         return recognized(names, place), _rows(document, names)
     raise InputError(
@@ -90,8 +90,12 @@ def _of_client(client: Client, document: Any, place: str, on_remark: OnRemark) -
     result = result_of(client, document, place)
     if result.rows is None:
         raise InputError(f"{place} is {client.name} without its requests; run the client so that it saves each of them")
-    if result.left_out:
-        on_remark(f"{place}: skipped {counted(result.left_out, 'request')} that failed or did not finish")
+    for reason, count in result.left_out.items():
+        on_remark(f"{place}: skipped {counted(count, 'request')} {reason}")
+    if result.unread:
+        on_remark(f"{place} says how requests were sent by what is not read: {', '.join(result.unread)}")
+    if (completed := result.figures.get("completed", 0)) > len(result.rows):
+        on_remark(f"{place} keeps {len(result.rows)} of {completed:g} requests; the load has only those")
     names = tuple(dict.fromkeys(name for row in result.rows for name in row))
     timed = {TIME: (TIME,)} if TIME in names else {}
     if not timed and not result.arrival:
@@ -114,11 +118,13 @@ def _of_sharegpt(document: Sequence[Mapping[str, Any]], place: str, on_remark: O
     )
 
 
-def _of_weka(document: Sequence[Mapping[str, Any]], place: str) -> tuple[Shape, Block]:
+def _of_weka(document: Sequence[Mapping[str, Any]], place: str, on_remark: OnRemark) -> tuple[Shape, Block]:
     """Conversations of agents (WEKA): a turn is sent some time after the answer before it."""
     if wrong := next((number for number, talk in enumerate(document, 1) if not _is_table(talk["requests"])), 0):
         raise InputError(f"{place} conversation {wrong} has no list of requests; {WEKA} must be lists of objects")
     rows = [row for number, talk in enumerate(document) for row in _agent_turns(talk["requests"] or (), number)]
+    if others := sum(len(talk["requests"] or ()) for talk in document) - len(rows):
+        on_remark(f"{place}: skipped {counted(others, 'request')} that agents hand to others")
     shape = Shape(name=WEKA, columns=SIZES, optional={name: (name,) for name in ("session_id", "think_s")})
     return shape, _rows(rows, (*SIZES, "session_id", "think_s"))
 
