@@ -9,6 +9,7 @@ from anchor_steps import measured, steps
 import sightline as sl
 from sightline.anchors.sources import anchors_of, of_document
 from sightline.errors import InputError
+from sightline.explanation.reading import side_of_file
 
 
 def test_a_measured_profile_is_an_anchor_and_a_predicted_one_is_none():
@@ -58,3 +59,47 @@ def test_a_saved_anchor_of_another_form_is_a_sentence_for_each_mistake(measureme
     with pytest.raises(InputError) as raised:
         of_document({"measurements": measurements}, "ours")
     assert all("'ours'" in said for said in raised.value.problems)
+
+
+LOAD = {
+    "model": "qwen3-8b",
+    "cluster": "1x h100-sxm-80gb",
+    "workload": {
+        "task": "serve",
+        "requests": {"count": 8, "prompt_tokens": 64, "output_tokens": 8},
+        "arrival": {"process": "closed", "concurrency": 4},
+    },
+    "plan": {"framework": "vllm"},
+}
+
+
+def bench(folder, concurrency=4):
+    """A plain result of `vllm bench serve`, which has no latency, and the scenario of a load."""
+    figures = {"mean_ttft_ms": 30.0, "mean_tpot_ms": 8.0, "output_throughput": 400.0, "completed": 8}
+    (folder / "bench.json").write_text(json.dumps({**figures, "request_rate": "inf", "max_concurrency": concurrency}))
+    (folder / "load.yaml").write_text(json.dumps(LOAD))
+    return folder / "bench.json", folder / "load.yaml"
+
+
+def test_a_result_of_a_load_is_an_anchor_of_the_same_load_alone(tmp_path):
+    result, scenario = bench(tmp_path)
+    assert len(anchors_of(f"{result}@{scenario}")) == 1
+    bench(tmp_path, concurrency=64)
+    with pytest.raises(InputError, match="concurrency 64"):
+        anchors_of(f"{result}@{scenario}")
+
+
+def test_a_result_that_a_scenario_names_says_its_other_load(tmp_path):
+    result, _ = bench(tmp_path, concurrency=64)
+    warnings = sl.load({**LOAD, "measured": str(result)}).warnings
+    assert any("concurrency 64" in sentence for sentence in warnings)
+    bench(tmp_path)
+    assert not any("concurrency" in sentence for sentence in sl.load({**LOAD, "measured": str(result)}).warnings)
+
+
+def test_a_result_without_latency_is_compared_by_what_it_has(tmp_path):
+    result, _ = bench(tmp_path)
+    side = side_of_file(result, None, "bench.json")
+    assert side.figures["ttft_s.mean"] == 0.03
+    assert "latency_s.mean" not in side.figures
+    assert any("'concurrency': 4" in sentence for sentence in side.warnings)

@@ -126,8 +126,8 @@ def read_parts(
     )
     other = other_load(sent, top.values.get("workload"))
     unread = tuple(top.values.get("unread", ()))
-    said = (f"{top.values['measured']} was measured with {', '.join(other)}, unlike the workload",) if other else ()
-    said += (f"not read from the launch: {', '.join(unread)}; the prediction is less certain",) if unread else ()
+    said = [f"{top.values['measured']} was measured with {', '.join(other)}, unlike the workload"] if other else []
+    said += [f"not read from the launch: {', '.join(unread)}; the prediction is less certain"] if unread else []
     return Parts(
         name=top.values.get("name", ""),
         model=model,
