@@ -509,8 +509,9 @@ def _either(branches: Sequence[Sequence[str]]) -> list[str]:
         stated: dict[str, list[str]] = {}
         name = ""
         for word in words:
-            name = word if word.startswith("-") else name
-            stated.setdefault(name, []).extend([] if word == name else [word])
+            written, equals, value = word.partition("=") if word.startswith("--") else (word, "", "")
+            name = written if word.startswith("-") else name
+            stated.setdefault(name, []).extend([value] if equals else [] if word == name else [word])
         for name, values in stated.items():
             options.setdefault(name, []).append(shlex.join(values))
     return [word for name, found in options.items() for word in _value(name, found, len(branches)) if word]

@@ -417,3 +417,20 @@ def test_workers_of_dynamo_are_servers_of_tensorrt_llm():
 def test_rows_of_matrices_on_several_devices_are_refused(mode):
     with pytest.raises(InputError, match="split-mode"):
         read(f"llama-server -m a.gguf -sm {mode} -ts 1,1")
+
+
+@pytest.mark.parametrize("passed_on", ["write_command out.txt", "printf '%q '", "log_and_run"])
+def test_a_command_that_is_printed_too_starts_one_server(passed_on):
+    script = f'#!/bin/bash\nRUN=(mpirun -n 1 trtllm-serve a --tp_size 4)\n{passed_on} "${{RUN[@]}}"\n"${{RUN[@]}}" &\n'
+    found = read(script)
+    assert (found.scenario["plan"]["tensor_parallel"], found.scenario["plan"]["replicas"]) == (4, 1)
+    assert not any("further command" in sentence for sentence in found.without_counterpart)
+
+
+def test_options_of_branches_with_an_equals_sign_do_not_conflict():
+    script = (
+        "#!/bin/bash\nif [ $DP = 1 ]; then\nA=(--tp-size=$TP --dp-size=1)\nelse\nA=(--tp-size=$TP --dp-size=2)\nfi\n"
+    )
+    found = read(f'{script}python -m sglang.launch_server --model-path a "${{A[@]}}" --mem-fraction-static=0.8\n')
+    assert {"plan.tensor_parallel", "plan.data_parallel"} <= found.missing.keys()
+    assert found.scenario["plan"]["memory_fraction"] == 0.8

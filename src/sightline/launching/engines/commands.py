@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sightline.launching.engines.servers import VISIBLE
 from sightline.launching.manifests import CONTAINER
-from sightline.launching.shell import Place, placed_commands, variables_of
+from sightline.launching.shell import LAUNCHERS, Place, placed_commands, variables_of
 from sightline.launching.source import Source
 from sightline.loading.sources import read_text
 
@@ -25,7 +25,7 @@ class Stated:
     words: list[str]
     """What stands behind the engine's program."""
     machine: tuple[str, ...]
-    """What stands up to the program, the container that it is in, and the devices that it sees."""
+    """What starts the program, the container that it is in, and the devices that it sees."""
     place: Place
 
 
@@ -58,7 +58,9 @@ def commands(found: Source, dialect: "Dialect") -> list[Stated]:
         if (parts := _parted(words, dialect)) is None:
             continue
         before, behind = parts
-        begin = words[: len(words) - len(behind)]
+        # What only passes a command on, as to print it, tells no server from another.
+        at = next((at for at, word in enumerate(before) if word.rpartition("/")[2] in _STARTERS), len(before))
+        begin = (*(word for word in before[:at] if "=" in word), *before[at:], words[len(before)])
         stated = {name: [value] for name, equals, value in (word.partition("=") for word in before) if equals}
         around = {} if words[0] in _CONTAINERS else values
         seen = [" ".join(values.get(name, ())) for name in _MACHINE]
@@ -76,6 +78,7 @@ def whole_text(found: Source) -> str:
 
 
 _CONTAINERS = ("docker", "podman")
+_STARTERS = (*LAUNCHERS, "ssh", "kubectl")
 
 
 def _parted(words: Sequence[str], dialect: "Dialect") -> tuple[list[str], list[str]] | None:
