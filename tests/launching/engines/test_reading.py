@@ -434,3 +434,9 @@ def test_options_of_branches_with_an_equals_sign_do_not_conflict():
     found = read(f'{script}python -m sglang.launch_server --model-path a "${{A[@]}}" --mem-fraction-static=0.8\n')
     assert {"plan.tensor_parallel", "plan.data_parallel"} <= found.missing.keys()
     assert found.scenario["plan"]["memory_fraction"] == 0.8
+
+
+@pytest.mark.parametrize("other", ["docker pull vllm/vllm-openai:latest", "docker build -t vllm-openai ."])
+def test_an_image_that_is_fetched_or_built_is_no_server(other):
+    script = f"#!/bin/bash\n{other}\ndocker run --gpus all vllm/vllm-openai:latest --model a --tensor-parallel-size 2\n"
+    assert (_plan(script)["tensor_parallel"], _plan(script)["replicas"]) == (2, 1)

@@ -89,6 +89,6 @@ def _parted(words: Sequence[str], dialect: "Dialect") -> tuple[list[str], list[s
             if [name, *words[at + 1 : at + len(program)]] == list(program):
                 return list(words[:at]), list(words[at + len(program) :])
     image = re.compile(rf"(^|/){dialect.image}([:@]|$)")
-    if not dialect.image or words[0] not in _CONTAINERS:
+    if not dialect.image or words[0] not in _CONTAINERS or not {"run", "create"} & {*words}:
         return None
     return next(((list(words[:at]), list(words[at + 1 :])) for at, w in enumerate(words) if image.search(w)), None)
