@@ -34,6 +34,9 @@ TRAINING: Mapping[str, str] = {
 }
 """What is taken of each tool that trains, by its reader."""
 
+UNREAD = "a figure that nothing reads; any other key is named, and lowers the evidence"
+"""Why a key of a model's structure is refused."""
+
 
 def main() -> None:
     """Write the page's parts and the table of keys."""
@@ -100,10 +103,13 @@ def _reasons(words: Mapping[Any, str]) -> str:
 
 def models() -> str:
     """Return what no model is predicted with."""
-    named = parse((PACKAGE / "loading/models/families.yaml").read_text(encoding="utf-8")).get("_refused", {})
-    rows = [[f"`{key}`", stated["is"]] for key, stated in spellings().foreign.items()]
+    stated = parse((PACKAGE / "loading/models/families.yaml").read_text(encoding="utf-8"))
+    named = stated.get("_refused", {})
+    rows = [[f"`{key}`", foreign["is"]] for key, foreign in spellings().foreign.items()]
     rows += [[f"`{names}`", reason] for reason, names in named.items()]
-    known = f"{len(families())} values of `model_type` are known."
+    rows += [[f"classes for `{names}`", reason] for reason, names in stated.get("_refused_tasks", {}).items()]
+    rows.append(["numbers, lists or mappings under a key of layers, heads, experts, windows or quantization", UNREAD])
+    known = f"{len(families())} values of `model_type` are known, and {len(spellings().harmless)} keys are harmless."
     return "\n\n".join([known, markdown_table(["key or family", "refused, for it is"], rows)])
 
 
@@ -118,6 +124,7 @@ def loads() -> str:
 
 def keys() -> str:
     """Return every listed key of every tool with its reason."""
+    models = spellings()
     columns = parse((PACKAGE / "loading/traces/columns.yaml").read_text(encoding="utf-8"))
     rows = []
     for name in (*(dialect.engine for dialect in dialects()), *TRAINING):
@@ -126,6 +133,8 @@ def keys() -> str:
         rows += [[lists.tool, key, "named", what] for key, what in lists.effects.items()]
     for stack in stacks():
         rows += [[stack.name, key, "harmless", why] for why, text in stack.harmless.items() for key in text.split()]
+    rows += [["models", key, "harmless", why] for key, why in models.harmless.items()]
+    rows += [["models", key, "harmless", f"it repeats {text}"] for key, text in models.repeats.items()]
     rows += [["tables of requests", key, "harmless", why] for why, text in columns.items() for key in text.split()]
     return csv_text(["tool", "key", "is", "reason"], rows)
 

@@ -242,6 +242,8 @@ class LinearAttention:
     """Tokens of the short convolution over queries, keys and values."""
     gate_rank: int | None = None
     """Width that the output gate and a decay for every key channel pass through (Kimi); None projects them directly."""
+    full_rank_gate: bool = False
+    """The output gate is projected directly, where the decay passes through ``gate_rank`` (Kimi K3)."""
     decay: Literal["head", "channel", "fixed"] = "head"
     """What has a decay of its own without ``gate_rank``; a fixed one is no part of the token (MiniMax's lightning
     attention, arXiv 2501.08313, which corrects nothing)."""
@@ -289,7 +291,8 @@ class LinearAttention:
         if self.gate_rank is None:
             gates = h * (self.value_width + self.decays + self.strengths)
         else:
-            gates = h * self.value_heads + self.gate_rank * (2 * h + self.key_width + self.value_width)
+            output = h * self.value_width if self.full_rank_gate else self.gate_rank * (h + self.value_width)
+            gates = h * self.value_heads + self.gate_rank * (h + self.key_width) + output
         return h * self.conv_channels + gates + self.small_parameters + self.value_width * h
 
 

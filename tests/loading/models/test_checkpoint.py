@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from sightline.loading.models import resolve_model
+from sightline.errors import InputError
+from sightline.loading.models import read_model, resolve_model
 from sightline.loading.models.checkpoint import checkpoint_of
 
 
@@ -15,6 +16,15 @@ def group(kind: str, bits: int, *targets: str, **weights: Any) -> dict[str, Any]
     return {"weights": {"type": kind, "num_bits": bits, **weights}, "input_activations": {}, "targets": list(targets)}
 
 
+LLAMA = {
+    "model_type": "llama",
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_hidden_layers": 2,
+    "vocab_size": 100,
+    "num_attention_heads": 4,
+    "tie_word_embeddings": False,
+}
 ATTENTION, EXPERTS = group("float", 8, "re:.*self_attn.*"), group("float", 4, "re:.*mlp.experts.*", group_size=16)
 FORMATS = {
     "one group": ({"config_groups": {"g": group("float", 8, "Linear")}}, "fp8", {}),
@@ -38,6 +48,41 @@ FORMATS = {
         "w4a16",
         {"attention": "bf16"},
     ),
+    "ModelOpt, part by part": (
+        {
+            "quantized_layers": {
+                "model.layers.0.self_attn.q_proj": {"quant_algo": "FP8"},
+                "model.layers.0.mlp.up_proj": {"quant_algo": "W4A16_NVFP4"},
+            }
+        },
+        "nvfp4",
+        {"attention": "fp8", "experts": "bf16", "shared": "bf16"},
+    ),
+    "Quark": (
+        {
+            "quant_method": "quark",
+            "global_quant_config": {"weight": {"dtype": "fp4", "group_size": 32}, "input_tensors": {"dtype": "fp4"}},
+            "layer_quant_config": {"*self_attn*": {"weight": {"dtype": "fp8_e4m3"}}},
+            "exclude": ["lm_head"],
+        },
+        "mxfp4",
+        {"attention": "fp8"},
+    ),
+    "bitsandbytes without a method": (
+        {"load_in_4bit": True, "llm_int8_skip_modules": ["self_attn"]},
+        "nf4",
+        {"attention": "bf16"},
+    ),
+    "TorchAO": ({"quant_method": "torchao", "quant_type": {"default": {"_type": "Int4WeightOnlyConfig"}}}, "w4a16", {}),
+    "HQQ": ({"quant_method": "hqq", "quant_config": {"weight_quant_params": {"nbits": 8}}}, "w8a16", {}),
+    "EETQ": ({"quant_method": "eetq", "weights": "int8"}, "w8a16", {}),
+    "MLX": ({"bits": 4, "group_size": 64}, "w4a16", {}),
+    "Mistral": ({"qformat_weight": "fp8_e4m3", "qscheme_act": "TENSOR"}, "fp8", {}),
+    "AutoRound with exceptions": (
+        {"quant_method": "auto-round", "bits": 4, "extra_config": {"model.layers.0.self_attn.q_proj": {"bits": 16}}},
+        "w4a16",
+        {"attention": "bf16"},
+    ),
     "GPT-OSS": (
         {"quant_method": "mxfp4", "modules_to_not_convert": ["model.layers.*.self_attn", "lm_head"]},
         "mxfp4",
@@ -53,9 +98,30 @@ def test_each_part_has_its_format(name: str) -> None:
     assert (found.weights, dict(found.exceptions), found.remark) == (weights, exceptions, "")
 
 
-def test_bits_that_no_format_has_are_remarked() -> None:
-    found = checkpoint_of({"quantization_config": {"quant_method": "gptq", "bits": 3}}, experts=False)
-    assert (found.weights, "'gptq' is read as bf16" in found.remark) == ("bf16", True)
+@pytest.mark.parametrize(
+    ("said", "named"),
+    [
+        ({"quant_method": "gptq", "bits": 3}, "'gptq' of 3 bits"),
+        ({"quant_method": "quux"}, "'quux'"),
+        ({"config_groups": {"g": ATTENTION, "h": group("int", 3, "re:.*mlp.*")}}, "'num_bits': 3"),
+        ({"quantized_layers": {"model.layers.0.mlp.up_proj": {"quant_algo": "QUUX"}}}, "mlp.up_proj of 'QUUX'"),
+        ({"quant_method": "gptq", "bits": 4, "dynamic": {"+:.*mlp.*": {"bits": 3}}}, "+:.*mlp.* of {'bits': 3}"),
+    ],
+)
+def test_a_format_that_nothing_knows_is_refused_unless_another_is_stated(said: dict[str, Any], named: str) -> None:
+    with pytest.raises(InputError) as caught:
+        read_model({**LLAMA, "quantization_config": said})
+    (problem,) = caught.value.problems
+    assert named in problem
+    assert read_model({**LLAMA, "quantization_config": said, "weights": "w4a16"}).model.weights == "w4a16"
+
+
+@pytest.mark.parametrize("key", ["sparsity_config", "kv_cache_scheme", "quux"])
+def test_a_key_of_the_formats_that_nothing_reads_is_named(key: str) -> None:
+    said = {"quant_method": "fp8", key: {"type": "quux"}}
+    assert read_model({**LLAMA, "quantization_config": said}).model.assumed == (
+        f"ignored keys: quantization_config.{key}",
+    )
 
 
 CONFIG = {"model_type": "newthing", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 8}

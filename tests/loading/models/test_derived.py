@@ -135,7 +135,7 @@ def test_a_newer_version_of_a_known_name_is_read_as_the_newest_that_fits(model_t
     ids=["ling-lite-1.5", "openelm-1.1b", "exaone-4.0-1.2b", "ernie-4.5-21b-a3b"],
 )
 def test_published_configs_of_unknown_names_have_their_published_size(config, total, active, tmp_path):
-    model = read(config, tmp_path)
+    model = read({**config, "model_type": "newthing"}, tmp_path)
     assert model.parameters == pytest.approx(total, rel=0.01)
     assert model.active_parameters == pytest.approx(active, rel=0.01)
     assert "is read by what its config states" in model.assumed[0]

@@ -331,12 +331,6 @@ def test_formats_may_lie_beside_the_config(tmp_path: Path) -> None:
     assert (model.weights, model.weight_exceptions, model.kv_cache) == ("nvfp4", (("attention", "bf16"),), "fp8")
 
 
-def test_an_unknown_checkpoint_format_is_remarked() -> None:
-    found = resolve_model(small("qwen3", quantization_config={"quant_method": "newest"}), Path())
-    assert found.model.weights == "bf16"
-    assert "'newest' is read as bf16" in found.remarks[0]
-
-
 @pytest.mark.parametrize(
     ("config", "sentence"),
     [

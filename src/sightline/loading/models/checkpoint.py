@@ -4,12 +4,14 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from math import prod
 from pathlib import Path
 from typing import Any, get_args
 
 from sightline.content import record
 from sightline.loading.models.family import spellings
+from sightline.quantities import show
 from sightline.scenario.model import WeightPart
 
 _PLAIN: Mapping[str, str] = {"float16": "fp16", "float32": "fp32"}
@@ -33,24 +35,35 @@ class Checkpoint:
     exceptions: tuple[tuple[WeightPart, str], ...] = ()
     kv_cache: str | None = None
     remark: str = ""
-    """What about the formats was not understood."""
+    """Keys of the formats that nothing reads."""
+    unknown: str = ""
+    """A format that nothing here knows."""
 
 
 def checkpoint_of(config: Mapping[str, Any], *, experts: bool) -> Checkpoint:
     """Return the formats of the checkpoint that ``config`` belongs to; ``experts`` says whether the model has any."""
     plain = _PLAIN.get(str(config.get("torch_dtype") or config.get("dtype")).removeprefix("torch."), "bf16")
-    said = config.get("quantization_config")
+    said = config.get("quantization_config") or config.get("quantization")
     if not isinstance(said, Mapping):
         return Checkpoint(weights=plain)
+    found = _stated(said, config, plain, experts=experts)
+    known = spellings().quantization if found.kv_cache else {*spellings().quantization} - {*_CACHE}
+    unread = [f"quantization_config.{key}" for key, own in said.items() if own and key not in known]
+    return replace(found, remark=f"ignored keys: {', '.join(unread)}") if unread else found
+
+
+def _stated(said: Mapping[str, Any], config: Mapping[str, Any], plain: str, *, experts: bool) -> Checkpoint:
     if isinstance(layers := said.get("quantized_layers"), Mapping):
         return _mixed(layers, said, plain)
-    parts, rest = _groups(said)
+    parts, rest, unknown = _groups(said)
     weights = rest or _format(said)
-    if parts and rest is None and "config_groups" in said:
+    if weights is None and not parts:
+        method, bits = said.get("quant_method") or said.get("quant_algo"), said.get("bits", said.get("w_bit"))
+        unknown = unknown or f"quant_method {show(method)}{f' of {bits} bits' if bits else ''}"
+    if unknown:
+        return Checkpoint(weights=plain, unknown=unknown)
+    if weights is None or (parts and rest is None and "config_groups" in said):
         return _by_part(parts, plain, said)
-    if weights is None:
-        method = said.get("quant_method") or said.get("quant_algo")
-        return Checkpoint(weights=plain, remark=f"unknown checkpoint format {method!r} is read as {plain}")
     cache = _cache(said)
     if experts and config.get("expert_dtype") == "fp4":
         others: list[WeightPart] = ["attention", "dense", "shared"]
@@ -60,19 +73,29 @@ def checkpoint_of(config: Mapping[str, Any], *, experts: bool) -> Checkpoint:
     return Checkpoint(weights=weights, exceptions=tuple(kept.items()), kv_cache=cache)
 
 
-def _groups(said: Mapping[str, Any]) -> tuple[dict[WeightPart, str], str | None]:
-    """The formats of compressed-tensors' groups and of GPTQ's exceptions, by part, and that of all other layers."""
+def _groups(said: Mapping[str, Any]) -> tuple[dict[WeightPart, str], str | None, str]:
+    """The formats of groups and of exceptions by part, that of all other layers, and what of them is not known."""
     found: dict[str, str | None] = {}
-    groups, dynamic = said.get("config_groups"), said.get("dynamic")
-    for group in groups.values() if isinstance(groups, Mapping) else ():
+    unknown = ""
+    for group in _mapping_of(said, "config_groups").values():
         targets = group.get("targets") if isinstance(group, Mapping) else None
+        form = _of_group(group)
+        if form is None and isinstance(group, Mapping) and group.get("weights"):
+            unknown = f"a group of {show(group['weights'])}"
         for target in targets if isinstance(targets, list) else ["Linear"]:
-            found.setdefault(_part(str(target)) or str(target), _of_group(group))
-    for pattern, own in dynamic.items() if isinstance(dynamic, Mapping) else ():
-        if isinstance(own, Mapping) and "bits" in own:
-            found[_part(pattern) or pattern] = _format({**said, **own})
+            found.setdefault(_part(str(target)) or str(target), form)
+    exceptions = {**_mapping_of(said, "dynamic"), **_mapping_of(said, "layer_quant_config")}
+    for pattern, own in exceptions.items():
+        if isinstance(own, Mapping) and ("bits" in own or "weight" in own):
+            form = found[_part(pattern) or pattern] = _of_quark(own) or _format({**said, **own})
+            unknown = unknown if form else f"{pattern} of {show(dict(own))}"
     parts = {part: form for part in get_args(WeightPart) if (form := found.get(part))}
-    return parts, found.get("Linear")
+    return parts, found.get("Linear"), unknown
+
+
+def _mapping_of(said: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    stated = said.get(key)
+    return stated if isinstance(stated, Mapping) else {}
 
 
 def _format(said: Mapping[str, Any]) -> str | None:
@@ -80,16 +103,39 @@ def _format(said: Mapping[str, Any]) -> str | None:
     groups = said.get("config_groups")
     if isinstance(groups, Mapping) and groups:
         return _of_group(next(iter(groups.values())))
-    method, bits = str(said.get("quant_method", "")).lower(), said.get("bits", said.get("w_bit", 4))
+    method, inner = str(said.get("quant_method", "")).lower(), _mapping_of(said, "quant_config")
+    bits = said.get("bits", said.get("w_bit", _mapping_of(inner, "weight_quant_params").get("nbits", 4)))
     if method in ("fp8", "fbgemm_fp8"):
         return "fp8-block" if said.get("weight_block_size") else "fp8"
-    if method in ("gptq", "awq", "auto-round", "autoround"):
-        return {4: "w4a16", 8: "w8a16"}.get(bits)
-    if method == "bitsandbytes":
+    if said.get("load_in_4bit") or said.get("load_in_8bit") or method == "bitsandbytes":
         return "nf4" if said.get("load_in_4bit") else "int8"
-    if method == "mxfp4":
-        return "mxfp4"
-    return spellings().formats.get(str(said.get("quant_algo", "")).upper())
+    if method in ("gptq", "awq", "auto-round", "autoround", "hqq") or (not method and "bits" in said):
+        return {4: "w4a16", 8: "w8a16"}.get(bits)
+    if method in ("mxfp4", "eetq"):
+        return {"eetq": "w8a16"}.get(method, method)
+    return _of_quark(_mapping_of(said, "global_quant_config")) or _named(said)
+
+
+def _named(said: Mapping[str, Any]) -> str | None:
+    """The format that a word of ModelOpt, of TorchAO or of Mistral names."""
+    word = said.get("quant_algo") or said.get("qformat_weight") or said.get("quant_type")
+    if isinstance(word, Mapping):
+        word = _mapping_of(word, "default").get("_type", "")
+    spelled = re.sub("CONFIG$|_", "", str(word).upper())
+    return next((ours for name, ours in spellings().formats.items() if name.replace("_", "") == spelled), None)
+
+
+_QUARK = {"fp8": ("float", 8), "fp4": ("float", 4), "mx_fp4": ("float", 4), "int8": ("int", 8), "int4": ("int", 4)}
+"""Type and bits by the beginning of Quark's word."""
+
+
+def _of_quark(stated: Mapping[str, Any]) -> str | None:
+    """The format that Quark gives to layers: as a group of compressed-tensors."""
+    weight = _mapping_of(stated, "weight")
+    word = str(weight.get("dtype", "")).lower().removeprefix("u")
+    kind, bits = next((found for begin, found in _QUARK.items() if word.startswith(begin)), (None, None))
+    weights = {"type": kind, "num_bits": bits, "group_size": weight.get("group_size")}
+    return _of_group({"weights": weights, "input_activations": stated.get("input_tensors")})
 
 
 def _of_group(group: Any) -> str | None:
@@ -118,7 +164,9 @@ def _mixed(layers: Mapping[str, Any], said: Mapping[str, Any], plain: str) -> Ch
     for name, module in layers.items():
         algorithm = str(module.get("quant_algo")) if isinstance(module, Mapping) else ""
         part = _part(str(name))
-        if part is not None and algorithm in known:
+        if part is not None and algorithm not in known:
+            return Checkpoint(weights=plain, unknown=f"{name} of {show(algorithm)}")
+        if part is not None:
             votes.setdefault(part, Counter())[known[algorithm]] += 1
     formats = {part: counted.most_common(1)[0][0] for part, counted in votes.items()}
     return _by_part(formats, rest, said)
@@ -136,11 +184,20 @@ def _by_part(formats: Mapping[WeightPart, str], rest: str, said: Mapping[str, An
     )
 
 
+_EXCEPTIONS = (
+    *("ignore", "ignored_layers", "modules_to_not_convert", "exclude_modules", "exclude", "llm_int8_skip_modules"),
+)
+"""Keys of the modules that stay unquantized."""
+_PLAIN_BITS = 16
+
+
 def _kept(said: Mapping[str, Any]) -> Iterator[WeightPart]:
     """Parts that stay unquantized in most layers: their modules are on the config's list of exceptions."""
-    names = said.get("ignore") or said.get("modules_to_not_convert") or said.get("exclude_modules") or []
-    listed = [str(name).removeprefix("re:") for name in names] if isinstance(names, list) else []
-    listed += [name for name in said.get("dynamic") or {} if name.startswith("-:")]
+    names: list[Any] = next((said[key] for key in _EXCEPTIONS if isinstance(said.get(key), list) and said[key]), [])
+    listed = [str(name).removeprefix("re:") for name in names]
+    listed += [name for name in _mapping_of(said, "dynamic") if name.startswith("-:")]
+    extra = _mapping_of(said, "extra_config").items()
+    listed += [name for name, own in extra if isinstance(own, Mapping) and own.get("bits", 0) >= _PLAIN_BITS]
     layers = len({digits for name in listed for digits in re.findall(r"layers\.(\d+)\.", name)})
     shapes = Counter(re.sub(r"\d+", "N", name) for name in listed)
     for name, times in shapes.items():
@@ -155,8 +212,12 @@ def _part(name: str) -> WeightPart | None:
     return next((part for part, pattern in _PARTS if pattern.search(name)), None)
 
 
+_CACHE = ("kv_cache_scheme", "kv_cache_quant_algo")
+"""Keys of the format of keys and values."""
+
+
 def _cache(said: Mapping[str, Any]) -> str | None:
-    scheme = said.get("kv_cache_scheme") or said.get("kv_cache_quant_algo")
+    scheme = next((said[key] for key in _CACHE if said.get(key)), None)
     if isinstance(scheme, Mapping):
         scheme = f"{scheme.get('type')}{scheme.get('num_bits')}"
     return {"float8": "fp8", "fp8": "fp8", "int8": "int8"}.get(str(scheme).lower())

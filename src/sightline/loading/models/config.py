@@ -1,5 +1,6 @@
 """Read a model: a name of the catalog, a ``config.json`` in whatever family's spelling, or an inline mapping."""
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
@@ -12,7 +13,15 @@ from sightline.errors import InputError, nearest, prefixed
 from sightline.loading.checks import Complaints, require
 from sightline.loading.models.checkpoint import Checkpoint, checkpoint_of, weights_beside
 from sightline.loading.models.family import Family, families, family_of, refusal, spellings
-from sightline.loading.models.figures import NULL_MEANS_NONE, derived_family, figures_of, flat, settled, unread_keys
+from sightline.loading.models.figures import (
+    NULL_MEANS_NONE,
+    derived_family,
+    figures_of,
+    flat,
+    settled,
+    structural_problems,
+    unread_keys,
+)
 from sightline.loading.models.layers import (
     block_problems,
     blocks_of,
@@ -28,6 +37,7 @@ from sightline.loading.models.layers import (
 from sightline.loading.sources import files_allowed, read_json, read_text, stated_path
 from sightline.quantities import show
 from sightline.scenario import Model
+from sightline.scenario.precision import CHECKPOINT_FORMATS
 from sightline.validators import declared
 
 _SPELLINGS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -84,6 +94,12 @@ _WRAPPED = ("text_config", "llm_config", "language_config", "thinker_config", "l
 _OF_TEXT = ("text", "language", "llm")
 """What another key of it names it by."""
 
+_OF_OTHERS = re.compile(
+    r"vision|visual|image|video|audio|speech|frame|pixel|patch|projector|multi_?modal|media|mm_|vit|talker|2wav|token|im_"
+    r"|downsample|tile|thumbnail|template|understand|feature|seconds|speaker"
+)
+"""What keys of a wrapper name that belong to other modalities."""
+
 _OF_WRAPPER = (
     *("tie_word_embeddings", "quantization_config", "torch_dtype", "dtype", "name", "weights", "kv_cache"),
     "checkpoint_parameters",
@@ -115,48 +131,56 @@ def read_model(config: Mapping[str, Any], *, name: str = "", written: Mapping[st
     ``written`` is the part of the config that a person wrote into the scenario: there a key nobody knows is a mistake,
     in a published file it is not.
     """
-    language, own, wrapped = _language_model(config, written or {})
+    language, own, outside = _language_model(config, written or {})
     model_type = language.get("model_type")
-    if reason := refusal(model_type, language):
-        raise InputError(f"model.model_type is {show(model_type)}: {reason}, which is not predicted")
+    if reason := refusal(config) or refusal(language):
+        raise InputError(reason)
     config, complaints, assumed = flat(language), Complaints(), list[str]()
     constants = constants_of(language, complaints)
     family = family_of(model_type)
     if family is None:
         family, remark = derived_family(model_type, config)
         if family is None:
-            raise InputError(_unknown_family(model_type))
-        assumed.append(remark)
+            keys = ", ".join(map(str, config))
+            raise InputError([_unknown_family(model_type), f"model states {keys or 'nothing'}; needed: model_type"])
+        assumed += filter(None, [remark])
     by_hand = set() if assumed else set(flat(own))
     figures = figures_of(config, family, complaints, by_hand, assumed)
-    if unread := unread_keys(config, family):
-        assumed.append(f"ignored keys: {', '.join(unread)}")
+    unread = unread_keys({**flat(outside or {}), **config}, family, figures.values)
     require(figures, {n: spellings().needed[n] for n in (*_ALWAYS_NEEDED, *family.needs)}, "model", complaints)
+    strange = {key: value for key, value in unread.items() if key not in by_hand}
+    refused = structural_problems(strange, figures.values.get("num_hidden_layers"))
+    complaints.add(*(f"model.{problem}" for problem in refused))
     complaints.raise_any()
+    if unread:
+        assumed.append(f"ignored keys: {', '.join(unread)}")
     values = settled(figures.values, config, family, assumed)
     complaints.add(*(f"model.{problem}" for problem in _inconsistencies(values, family)))
     complaints.raise_any()
     checkpoint = checkpoint_of(language, experts=values.get("num_experts", 0) > 1)
-    assumed += filter(None, [family.assumption])
+    if checkpoint.unknown and "weights" not in values:
+        formats = ", ".join(CHECKPOINT_FORMATS)
+        complaints.add(f"model.quantization_config has {checkpoint.unknown}; allowed, also as model.weights: {formats}")
+    assumed += filter(None, [family.assumption, checkpoint.remark])
     blocks = _blocks(values, family, complaints)
     blocks["weight_exceptions"] = weight_exceptions(values, complaints)
     complaints.add(*(f"model.{problem}" for problem in missing_blocks(blocks)))
     complaints.raise_any()
-    called = name or f"{model_type}-{values['hidden_size']}x{values['num_hidden_layers']}"
+    called = name or f"{model_type or 'model'}-{values['hidden_size']}x{values['num_hidden_layers']}"
     model = _model({**values, **constants}, called, blocks)
     model = _weighed(model, values, assumed, states_tie="tie_word_embeddings" in config)
     model = replace(_stored(model, values, checkpoint, family), assumed=(*model.assumed, *assumed))
-    return ReadModel(model=model, remarks=_remarks(model, wrapped, checkpoint))
+    return ReadModel(model=model, remarks=_remarks(model, wrapped=outside is not None))
 
 
 def _language_model(
     config: Mapping[str, Any], written: Mapping[str, Any]
-) -> tuple[Mapping[str, Any], Mapping[str, Any], bool]:
-    """The config of the language model, the part of it that was written by hand, and whether it stood in a wrapper."""
+) -> tuple[Mapping[str, Any], Mapping[str, Any], Mapping[str, Any] | None]:
+    """The config of the language model, the part of it that was written by hand, and what stands around it, if any."""
     alike = [k for k in config if "hidden_size" not in config and any(word in str(k) for word in _OF_TEXT)]
     where = next((k for k in (*_WRAPPED, *alike) if isinstance(config.get(k), Mapping)), None)
     if where is None:
-        return config, written, False
+        return config, written, None
     inner = {k: v for k, v in config[where].items() if v is not None or k in NULL_MEANS_NONE}
     outer = {k: config[k] for k in _OF_WRAPPER if k in config}
     if isinstance(tied := outer.get("tie_word_embeddings"), bool):
@@ -167,7 +191,9 @@ def _language_model(
         model_type = config.get("model_type", model_type)
     by_hand = written.get(where, changed)
     language = {**outer, **inner, **changed, "model_type": model_type}
-    return (*_language_model(language, by_hand)[:2], True)
+    outside = {k: v for k, v in config.items() if k not in {where, *inner, *outer} and not _OF_OTHERS.search(str(k))}
+    innermost, by_hand, around = _language_model(language, by_hand)
+    return innermost, by_hand, {**outside, **(around or {})}
 
 
 def _unknown_family(model_type: object) -> str:
@@ -249,12 +275,10 @@ def _stored(model: Model, values: Mapping[str, Any], checkpoint: Checkpoint, fam
     )
 
 
-def _remarks(model: Model, wrapped: bool, checkpoint: Checkpoint) -> tuple[str, ...]:
+def _remarks(model: Model, *, wrapped: bool) -> tuple[str, ...]:
     remarks = []
     if wrapped:
         remarks.append(f"{model.name} has parts for other modalities; only its language model is predicted")
-    if checkpoint.remark:
-        remarks.append(f"{model.name}: {checkpoint.remark}")
     remarks += [f"{model.name}: {sentence}" for sentence in model.assumed]
     return tuple(remarks)
 
@@ -277,6 +301,10 @@ def _of_catalog(name: str) -> ReadModel:
     return read_model(catalog.entry("models", name), name=name)
 
 
+_CONFIGS = ("config.json", "params.json")
+"""A config beside the weights: Hugging Face's, or Mistral's own."""
+
+
 def _published(value: object, folder: Path) -> tuple[Mapping[str, Any], str]:
     """A config of the catalog or of a file, and the model's name."""
     if not isinstance(value, str) or not value.strip():
@@ -286,7 +314,7 @@ def _published(value: object, folder: Path) -> tuple[Mapping[str, Any], str]:
     try:
         path = stated_path(folder, str(Path(value).expanduser()))
         if files_allowed() and path.is_dir():
-            path /= "config.json"
+            path = next((path / name for name in _CONFIGS if (path / name).is_file()), path / _CONFIGS[0])
         found = files_allowed() and path.is_file()
     except (OSError, ValueError, RuntimeError):
         found = False
@@ -294,7 +322,7 @@ def _published(value: object, folder: Path) -> tuple[Mapping[str, Any], str]:
         return catalog.entry("models", named), named
     if not found:
         raise InputError(_not_found(value))
-    if path.name != "config.json":
+    if path.name not in _CONFIGS:
         return {**_stored_formats(path.parent), **_config(path)}, path.stem
     config = {**_stored_formats(path.parent), **weights_beside(path.parent), **_config(path)}
     return config, path.parent.resolve().name

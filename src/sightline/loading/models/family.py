@@ -1,5 +1,6 @@
 """Read what a model family is made of and how configs spell it, from ``families.yaml`` and ``spellings.yaml``."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import field, fields, replace
 from functools import cache
@@ -59,7 +60,8 @@ class Spellings(NamedTuple):
     activations: Mapping[str, str]
     features: Mapping[str, Mapping[str, Any]]
     foreign: Mapping[str, Mapping[str, Any]]
-    ignored: frozenset[str]
+    harmless: Mapping[str, str]
+    repeats: Mapping[str, str]
     derived: tuple[str, ...]
     needed: Mapping[str, str]
     numbered: Mapping[str, str]
@@ -68,6 +70,7 @@ class Spellings(NamedTuple):
     mixers: Mapping[str, str]
     single_blocks: Mapping[str, tuple[str, str]]
     formats: Mapping[str, str]
+    quantization: tuple[str, ...]
 
 
 @cache
@@ -94,14 +97,38 @@ def entry_of(name: str) -> Family:
     return _family(name)
 
 
-def refusal(model_type: object, config: Mapping[str, Any]) -> str:
-    """Return what a model of a ``model_type`` is that cannot be predicted; empty where it may be."""
+def refusal(config: Mapping[str, Any]) -> str:
+    """Return which key says that a model cannot be predicted, and what it is; empty where it may be."""
+    model_type, classes = config.get("model_type"), config.get("architectures")
+    named, first = class_of(config), classes[0] if isinstance(classes, list | tuple) and classes else ""
+    reason = _refused("_refused").get(str(model_type).lower(), "")
     if config.get("is_encoder_decoder"):
-        return "an encoder-decoder"
-    if config.get("mask_token_id") is not None and model_type is not None and family_of(model_type) is None:
-        return "a diffusion language model, whose tokens replace a mask"
-    reasons = _table("families")["_refused"].items()
-    return next((reason for reason, names in reasons if str(model_type).lower() in names.split()), "")
+        reason = "an encoder-decoder"
+    elif config.get("mask_token_id") is not None and model_type is not None and family_of(model_type) is None:
+        reason = "a diffusion language model, whose tokens replace a mask"
+    if reason:
+        return f"model.model_type is {show(model_type)}: {reason}, which is not predicted"
+    reason = _refused("_refused").get(str(named), "") or _refused("_refused_tasks").get(
+        str(first).rpartition("For")[2], ""
+    )
+    return f"model.architectures is {show(first)}: {reason}, which is not predicted" if reason else ""
+
+
+@cache
+def _refused(part: str) -> Mapping[str, str]:
+    """What models are that cannot be predicted, by their ``model_type``, or by the task of their class."""
+    return {name: reason for reason, names in _table("families")[part].items() for name in names.split()}
+
+
+def class_of(config: Mapping[str, Any]) -> str | None:
+    """Return the ``model_type`` of a class such as ``Qwen3MoeForCausalLM``."""
+    classes = config.get("architectures")
+    if not isinstance(classes, list | tuple) or not classes or not isinstance(classes[0], str):
+        return None
+    words = re.findall(r"[A-Z]+(?![a-z])|[A-Z][a-z]*\d*", re.sub(r"(For|LMHead|Model).*$", "", classes[0]))
+    spelled = "_".join(words).lower()
+    known = {name.replace("_", ""): name for name in (*families(), *_refused("_refused"))}
+    return known.get(spelled.replace("_", ""), spelled or None)
 
 
 @cache
@@ -128,9 +155,10 @@ def _words(text: str) -> tuple[str, ...]:
 def spellings() -> Spellings:
     """Return how configs spell what families have."""
     stated = _table("spellings")
-    words = {key: tuple(stated[key].split()) for key in ("nested", "dropouts", "derived")}
+    words = {key: tuple(stated[key].split()) for key in ("nested", "dropouts", "derived", "quantization")}
     ours = {key: tuple(theirs.split()) for key, theirs in stated["spellings"].items()}
-    return Spellings(**{**stated, **words, "spellings": ours, "ignored": frozenset(stated["ignored"].split())})
+    reasons = {key: why for why, keys in stated["harmless"].items() for key in keys.split()}
+    return Spellings(**{**stated, **words, "spellings": ours, "harmless": reasons})
 
 
 @cache
@@ -200,7 +228,7 @@ MODEL: Keys = {
     "mlp_layer_types": list_of("dense", "sparse", "moe", "hash_moe"),
     **each(_HEADS, "kv_lora_rank q_lora_rank qk_nope_head_dim qk_rope_head_dim v_head_dim"),
     **each(_NUMBER, "zero_expert_num num_kv_shared_layers linear_conv_kernel_dim"),
-    "use_double_wide_mlp": flag,
+    **each(flag, "use_double_wide_mlp full_rank_gate"),
     "per_layer_config": layer_figures,
     "checkpoint_parameters": whole(1, 10**15),
     "index_topk": whole(),

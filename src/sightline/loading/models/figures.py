@@ -1,16 +1,17 @@
 """Read the figures of a ``config.json`` under our names: spellings, defaults of the family, and derived values."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 from itertools import chain
 from math import prod
 from typing import Any
 
+from sightline.errors import nearest
 from sightline.loading.checks import Checked, Complaints, check, dotted, meant
-from sightline.loading.models.family import MODEL, OWN, Family, entry_of, families, family_of, spellings
-from sightline.loading.models.lists import derive_lists
+from sightline.loading.models.family import MODEL, OWN, Family, class_of, entry_of, families, family_of, spellings
+from sightline.loading.models.lists import PER_LAYER, derive_lists
 from sightline.quantities import show
 from sightline.scenario.model import GATED
 from sightline.validators import FRACTION, is_fraction
@@ -26,7 +27,9 @@ def derived_family(model_type: object, config: Mapping[str, Any]) -> tuple[Famil
     states (``qwen4_moe`` as ``qwen3_moe``); any other as Llama with the blocks that the config describes.
     """
     if model_type is None:
-        model_type = _of_architecture(config)
+        if class_of(config) is None and {"dim", "n_layers"} <= config.keys():
+            return entry_of("params"), ""
+        model_type = class_of(config)
     if not isinstance(model_type, str):
         return None, ""
     if (named := family_of(model_type)) is not None:
@@ -44,17 +47,6 @@ def derived_family(model_type: object, config: Mapping[str, Any]) -> tuple[Famil
 
 _OF_ANY_LAYER = frozenset({"window patterns", "an attention gate"})
 """Features that families have in reserve without a key that says so."""
-
-
-def _of_architecture(config: Mapping[str, Any]) -> str | None:
-    """The ``model_type`` of a class such as ``Qwen3MoeForCausalLM``."""
-    classes = config.get("architectures")
-    if not isinstance(classes, list | tuple) or not classes or not isinstance(classes[0], str):
-        return None
-    words = re.findall(r"[A-Z]+(?![a-z])|[A-Z][a-z]*\d*", re.sub(r"(For|LMHead).*$", "", classes[0]))
-    spelled = "_".join(words).lower()
-    known = {name.replace("_", ""): name for name in families()}
-    return known.get(spelled.replace("_", ""), spelled or None)
 
 
 def _relatives(model_type: str) -> list[str]:
@@ -106,7 +98,8 @@ def _any(config: Mapping[str, Any], stated: set[str]) -> Family:
         # Models with RMSNorm gate their MLPs, those with LayerNorm hardly do.
         activations = ("gelu", *family.activations)
         family = replace(family, defaults={**family.defaults, "norm": "layernorm"}, activations=activations)
-    interleaved = "linear" if "linear_num_value_heads" in stated else family.interleaved
+    linear = "linear_num_value_heads" in stated or "layer_group_size" in config
+    interleaved = "linear" if linear else family.interleaved
     return replace(family, needs=tuple(needs), interleaved=interleaved)
 
 
@@ -159,6 +152,9 @@ _READ_APART = frozenset({"model_type", "layer_types", "attn_config.attn_type", "
 NULL_MEANS_NONE = ("sliding_window", "attention_chunk_size", "attn_logit_softcapping", "final_logit_softcapping")
 """Keys whose null switches off what the family has by default."""
 
+_FALSE_MEANS_NONE = ("n_group", "topk_group", "kv_lora_rank", "q_lora_rank", "sliding_window", "index_topk")
+"""Figures whose false means that there are none."""
+
 
 def flat(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the config with the nested mappings that are read laid flat.
@@ -172,6 +168,8 @@ def flat(config: Mapping[str, Any]) -> dict[str, Any]:
             laid |= {f"{key}.{k}": v for k, v in value.items() if v is not None}
         elif value is None and key in NULL_MEANS_NONE:
             laid[key] = 0
+        elif value is False and key in _FALSE_MEANS_NONE:
+            continue
         elif value is not None and value != "auto" and not (key in nested and not value):
             laid[key] = value
     if False in (laid.get("is_moe"), laid.get("enable_moe_block")):
@@ -228,22 +226,43 @@ def _names_blocks(words: object, family: Family) -> bool:
     )
 
 
-def unread_keys(config: Mapping[str, Any], family: Family) -> list[str]:
-    """Return the keys of a flat config that nothing here reads and that no list says to matter not."""
+def unread_keys(config: Mapping[str, Any], family: Family, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what of a flat config nothing here reads and no list says to matter not, given the figures read of it."""
     s, keys = spellings(), OWN if family.states_blocks else MODEL
     numbers = (f"{key}{end}" for key in s.numbered for end in ("", "_period", "_offset"))
+    lists = (f"{key}_per_layer" for key in PER_LAYER)
     sizes = chain.from_iterable(_NAMES.findall(text) for text in family.sizes.values())
-    read = {*keys, *chain.from_iterable(s.spellings.values()), *numbers, *sizes, *s.coded, *s.derived}
-    return [
-        key for key in config if key not in read and not key.endswith(("_id", "_per_layer")) and not _meant(key, family)
-    ]
+    read = {*keys, *chain.from_iterable(s.spellings.values()), *numbers, *lists, *sizes, *s.coded, *s.derived}
+    repeated = {key for key, text in s.repeats.items() if config.get(key) == size_of(text, values)}
+    return {
+        key: value
+        for key, value in config.items()
+        if key not in read and key not in repeated and not key.endswith("_id") and not _meant(key, family)
+    }
+
+
+_STRUCTURE = re.compile(r"layer|head|expert|window|quant")
+"""What a key names that decides shapes or formats."""
+
+
+def structural_problems(unread: Mapping[str, Any], layers: object) -> Iterator[str]:
+    """Yield which keys that nothing reads give numbers, lists or mappings to what decides shapes or formats."""
+    theirs = chain.from_iterable(spellings().spellings.values())
+    known = [*MODEL, *theirs]
+    for key, value in unread.items():
+        listed = isinstance(value, list | tuple) and len(value) == layers and not isinstance(value[0], float)
+        inside = [f"{key}.{inner}" for inner in value] if isinstance(value, Mapping) else []
+        names = [name for name in (key, *inside) if _STRUCTURE.search(name)]
+        if value and not isinstance(value, bool | float | str) and (names or listed):
+            what = "it has an entry for each layer" if not names else f"{names[0]} names what decides shapes or formats"
+            yield f"{key} is {show(value)}: {what}, and nothing reads it; null leaves it out{nearest(key, known)}"
 
 
 def _meant(key: str, family: Family) -> bool:
     """Whether a key that is no figure of the structure is one of a config all the same."""
     s = spellings()
-    known = (s.features, s.foreign, s.ignored, s.dropouts, _READ_APART, family.switches)
-    return any(key in group for group in known) or key.startswith(("_", *s.nested))
+    known = (s.features, s.foreign, s.harmless, s.dropouts, _READ_APART, family.switches)
+    return any(key in group for group in known) or key.rpartition(".")[2] in s.harmless
 
 
 def _renamed(config: dict[str, Any], complaints: Complaints, written: set[str], assumed: list[str]) -> dict[str, Any]:
@@ -311,20 +330,25 @@ def settled(values: Mapping[str, Any], config: Mapping[str, Any], family: Family
 def _sizes(family: Family, stated: Mapping[str, Any], *, complete: bool) -> dict[str, int]:
     """The family's sizes, ``complete``: those whose keys are all known; else a key that is not counts 0."""
     known = {key: value for key, value in {**family.defaults, **stated}.items() if isinstance(value, int | float)}
+    sizes: dict[str, int] = {}
+    for key, text in family.sizes.items():
+        if not complete or known.keys() >= {*_NAMES.findall(text)}:
+            sizes[key] = size_of(text, known)
+            known.setdefault(key, sizes[key])
+    return sizes
 
-    def product(text: str) -> int:
-        return int(prod(known.get(word, 0) if word[0].isalpha() else int(word) for word in text.split("*")))
+
+def size_of(text: str, known: Mapping[str, Any]) -> int:
+    """Return the sum of a text's words, each a product or quotient of keys and numbers; what is not known counts 0."""
+
+    def product(word: str) -> int:
+        return int(prod(known.get(key, 0) if key[0].isalpha() else int(key) for key in word.split("*")))
 
     def size(word: str) -> int:
         over, *under = (product(part) for part in word.split("/"))
         return over // max(prod(under), 1)
 
-    sizes: dict[str, int] = {}
-    for key, text in family.sizes.items():
-        if not complete or known.keys() >= {*_NAMES.findall(text)}:
-            sizes[key] = sum(size(word) for word in text.split())
-            known.setdefault(key, sizes[key])
-    return sizes
+    return sum(size(word) for word in text.split())
 
 
 def _heads(figures: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:

@@ -45,7 +45,9 @@ def blocks_of(values: Mapping[str, Any], family: Family) -> dict[str, Any]:
             found[name] = BLOCKS[name](**figures)
     if "linear" in found:
         rank = found["linear"].value_dim if family.low_rank_gates else None
-        found["linear"] = replace(found["linear"], gate_rank=rank, decay=family.decay)
+        found["linear"] = replace(
+            found["linear"], gate_rank=rank, decay=family.decay, full_rank_gate=values.get("full_rank_gate", False)
+        )
     if "compress_ratios" in values:
         found["compressed"] = CompressedAttention(
             query_rank=values["q_lora_rank"], output_rank=values["o_lora_rank"], output_groups=values["o_groups"]

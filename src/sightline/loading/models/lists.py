@@ -14,7 +14,7 @@ _COUNTED = (
 )
 """Keys with an entry for each layer, by which a missing number of layers is counted."""
 
-_PER_LAYER = ("num_attention_heads", "num_key_value_heads", "intermediate_size")
+PER_LAYER = ("num_attention_heads", "num_key_value_heads", "intermediate_size")
 """Widths that a layer may have of its own."""
 _UNIFORM = ("num_experts", "num_experts_per_tok", "moe_intermediate_size", "n_shared_experts", "head_dim")
 """Figures that are the same in all layers of any model here."""
@@ -84,7 +84,13 @@ _WORDS = (("slid", "sliding_attention"), ("local", "sliding_attention"), ("windo
 
 
 def _derive_words(named: dict[str, Any], remarks: list[str]) -> None:
-    """Read unknown words of ``layer_types`` as those they resemble."""
+    """Read unknown words of ``layer_types`` as those they resemble, and a window of each layer as its word."""
+    if isinstance(windows := named.get("sliding_window"), list | tuple):
+        widths = sorted({width for width in windows if _is_width(width)})
+        named["sliding_window"] = max(widths, default=0)
+        named.setdefault("layer_types", [f"{'sliding' if width else 'full'}_attention" for width in windows])
+        if len(widths) > 1:
+            remarks.append(f"sliding_window has the widths {widths}; all are read as the largest")
     words = named.get("layer_types")
     if not isinstance(words, list | tuple) or not all(isinstance(word, str) for word in words):
         return
@@ -122,12 +128,12 @@ def _derive_uniform(named: dict[str, Any], remarks: list[str]) -> None:
 
 def _derive_widths(named: dict[str, Any], remarks: list[str]) -> None:
     """Describe layers of their own widths, where heads or MLPs are lists, block by block."""
-    for key in _PER_LAYER:
+    for key in PER_LAYER:
         if isinstance(listed := named.pop(f"{key}_per_layer", None), list | tuple):
             named[key] = listed
     if (widths := _multiplied(named)) is not None:
         named.setdefault("intermediate_size", widths)
-    lists = {key: list(named[key]) for key in _PER_LAYER if _are_widths(named.get(key))}
+    lists = {key: list(named[key]) for key in PER_LAYER if _are_widths(named.get(key))}
     if not lists or len({len(values) for values in lists.values()}) > 1 or "block_configs" in named:
         return
     (count,) = {len(values) for values in lists.values()}

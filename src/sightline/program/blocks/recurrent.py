@@ -88,7 +88,8 @@ class GatedDeltaNet(StateMixer[LinearAttention]):
 def _projections(x: Kernels, linear: LinearAttention, key: Number, value: Number) -> list[Step]:
     """What precedes the rule: joined queries, keys and values; output gate; decay and strength.
 
-    With a ``gate_rank`` output gate and decay pass through that many elements, which all ranks make.
+    With a ``gate_rank`` decay and, unless it is direct, output gate pass through that many elements, which all ranks
+    make.
     """
     heads, entered = linear.value_heads / x.t, x.entered_share
     if linear.gate_rank is None:
@@ -96,13 +97,13 @@ def _projections(x: Kernels, linear: LinearAttention, key: Number, value: Number
         steps = [x.projection(LinearLayer("qkv", "query, key, value, gate", x.h, joined, kept=entered))]
         decays = LinearLayer("qkv", "decay, strength", x.h, made, kept=0.0)
         return [*steps, x.projection(decays)] if linear.decays else steps
-    rank = float(linear.gate_rank)
-    return [
-        x.projection(LinearLayer("qkv", "query, key, value", x.h, 2.0 * key + value, kept=entered)),
-        x.projection(LinearLayer("qkv", "strength, gates down", x.h, heads + 2.0 * rank, kept=0.0)),
+    rank, direct = float(linear.gate_rank), linear.full_rank_gate
+    steps = [
+        x.projection(LinearLayer("qkv", "query, key, value", x.h, 2.0 * key + value * (1.0 + direct), kept=entered)),
+        x.projection(LinearLayer("qkv", "strength, gates down", x.h, heads + rank * (2.0 - direct), kept=0.0)),
         x.projection(LinearLayer("qkv", "decay up", rank, key)),
-        x.projection(LinearLayer("qkv", "gate up", rank, value)),
     ]
+    return steps if direct else [*steps, x.projection(LinearLayer("qkv", "gate up", rank, value))]
 
 
 def _rule(x: Kernels, linear: LinearAttention) -> GatedDelta:
