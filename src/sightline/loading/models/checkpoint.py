@@ -16,7 +16,10 @@ from sightline.scenario.model import WeightPart
 
 _PLAIN: Mapping[str, str] = {"float16": "fp16", "float32": "fp32"}
 
-_VISION = re.compile(r"vision|visual|projector|patch_merge|audio|embed|mtp|norm|indexer|router|e_score")
+_VISION = re.compile(
+    r"vision|visual|projector|patch_merge|audio|embed|mtp|norm|indexer|router|e_score|conv1d|in_proj_(ba?|a)$|A_log|dt_bias"
+)
+"""What of a module's name says that it is small, or of another modality."""
 _PARTS: tuple[tuple[WeightPart, re.Pattern[str]], ...] = (
     ("shared", re.compile(r"shared_?experts?(?!_gate)|shared_mlp")),
     ("experts", re.compile(r"experts")),
@@ -68,7 +71,8 @@ def _stated(said: Mapping[str, Any], config: Mapping[str, Any], plain: str, *, e
     if experts and config.get("expert_dtype") == "fp4":
         others: list[WeightPart] = ["attention", "dense", "shared"]
         return Checkpoint(weights="mxfp4", exceptions=tuple((part, weights) for part in others), kv_cache=cache)
-    kept = parts | dict.fromkeys(_kept(said), plain)
+    layers = config.get("num_hidden_layers")
+    kept = parts | dict.fromkeys(_kept(said, layers if isinstance(layers, int) else 0), plain)
     kept.pop("head", None)
     return Checkpoint(weights=weights, exceptions=tuple(kept.items()), kv_cache=cache)
 
@@ -191,14 +195,14 @@ _EXCEPTIONS = (
 _PLAIN_BITS = 16
 
 
-def _kept(said: Mapping[str, Any]) -> Iterator[WeightPart]:
+def _kept(said: Mapping[str, Any], layers: int) -> Iterator[WeightPart]:
     """Parts that stay unquantized in most layers: their modules are on the config's list of exceptions."""
     names: list[Any] = next((said[key] for key in _EXCEPTIONS if isinstance(said.get(key), list) and said[key]), [])
     listed = [str(name).removeprefix("re:") for name in names]
     listed += [name for name in _mapping_of(said, "dynamic") if name.startswith("-:")]
     extra = _mapping_of(said, "extra_config").items()
     listed += [name for name, own in extra if isinstance(own, Mapping) and own.get("bits", 0) >= _PLAIN_BITS]
-    layers = len({digits for name in listed for digits in re.findall(r"layers\.(\d+)\.", name)})
+    layers = max(layers, len({digits for name in listed for digits in re.findall(r"layers\.(\d+)\.", name)}))
     shapes = Counter(re.sub(r"\d+", "N", name) for name in listed)
     for name, times in shapes.items():
         part = _part(name)

@@ -152,8 +152,10 @@ _READ_APART = frozenset({"model_type", "layer_types", "attn_config.attn_type", "
 NULL_MEANS_NONE = ("sliding_window", "attention_chunk_size", "attn_logit_softcapping", "final_logit_softcapping")
 """Keys whose null switches off what the family has by default."""
 
-_FALSE_MEANS_NONE = ("n_group", "topk_group", "kv_lora_rank", "q_lora_rank", "sliding_window", "index_topk")
-"""Figures whose false means that there are none."""
+_NOTHING_MEANS_NONE = (
+    *("n_group", "topk_group", "kv_lora_rank", "q_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"),
+)
+"""Figures whose 0 or false means that there are none."""
 
 
 def flat(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -166,9 +168,9 @@ def flat(config: Mapping[str, Any]) -> dict[str, Any]:
     for key, value in config.items():
         if key in nested and isinstance(value, Mapping):
             laid |= {f"{key}.{k}": v for k, v in value.items() if v is not None}
-        elif value is None and key in NULL_MEANS_NONE:
+        elif (value is None or value is False) and key in NULL_MEANS_NONE:
             laid[key] = 0
-        elif value is False and key in _FALSE_MEANS_NONE:
+        elif not value and key in _NOTHING_MEANS_NONE:
             continue
         elif value is not None and value != "auto" and not (key in nested and not value):
             laid[key] = value
@@ -307,7 +309,8 @@ def _note_foreign_features(config: Mapping[str, Any], family: Family, complaints
     s = spellings()
     for feature, stated in {**s.features, **s.foreign}.items():
         value, what = config.get(feature), stated["is"]
-        if value is not None and what not in family.features and value not in stated.get("off", ()):
+        has = feature not in s.foreign and what in family.features
+        if value is not None and not has and value not in stated.get("off", ()):
             unknown = "which this version does not predict" if feature in s.foreign else "which this model_type has not"
             complaints.add(f"model.{feature} is {show(value)}: {what}, {unknown}")
 

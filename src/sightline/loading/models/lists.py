@@ -70,6 +70,8 @@ def _derive_numbers(named: dict[str, Any]) -> None:
             chosen = [int(number) for number in re.findall(r"\d+", chosen)]
         elif _is_width(period) and isinstance(offset, int):
             chosen = range(offset, layers, period)
+        elif isinstance(chosen, list) and any(isinstance(entry, bool) for entry in chosen):
+            chosen = [i for i, entry in enumerate(chosen) if entry]
         if _are_numbers(chosen):
             full = target == "full_attention_layers"
             sparse = ["sparse" if i in chosen else "dense" for i in range(layers)]
