@@ -83,7 +83,7 @@ def test_a_foreign_key_is_left_out_by_null(tmp_path: Path) -> None:
     assert resolve_model({"same_as": ".", "quux_layers": None}, tmp_path).model.assumed == ()
 
 
-def test_a_foreign_key_lowers_the_evidence_and_widens_the_interval(tmp_path: Path) -> None:
+def test_a_foreign_key_lowers_the_evidence_and_widens_the_interval(tmp_path):
     asked = {
         "cluster": "1x h100-sxm-80gb",
         "plan": {"framework": "vllm"},
