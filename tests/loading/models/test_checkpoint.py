@@ -162,3 +162,12 @@ def test_what_is_no_weight_file_decides_nothing(tmp_path: Path, text: str) -> No
     (tmp_path / "model.safetensors").write_text(text)
     (tmp_path / "model.safetensors.index.json").write_text(text)
     assert beside(tmp_path, CONFIG).model == alone
+
+
+def test_the_list_beside_the_params_of_mistral_counts_too(tmp_path: Path) -> None:
+    config = {"dim": 64, "n_layers": 2, "n_heads": 8, "n_kv_heads": 2, "hidden_dim": 96, "vocab_size": 100}
+    (tmp_path / "params.json").write_text(json.dumps(config))
+    alone = resolve_model(".", tmp_path).model.parameters
+    listed = {"metadata": {"total_parameters": alone + 50_000}, "weight_map": {"a": "b.safetensors"}}
+    (tmp_path / "consolidated.safetensors.index.json").write_text(json.dumps(listed))
+    assert resolve_model(".", tmp_path).model.parameters == alone + 50_000

@@ -222,6 +222,21 @@ def test_parameters_and_cache_are_those_published(name: str) -> None:
     assert not any("ignored" in sentence for sentence in model.assumed)
 
 
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_a_key_under_another_name_is_named_or_refused(name: str) -> None:
+    config = PUBLISHED[name][0]
+    text = config.get("text_config", config)
+    for key, value in text.items():
+        renamed = {k: v for k, v in text.items() if k != key} | {f"zq_{key}": value}
+        if value is None:
+            continue
+        try:
+            model = read_model({**config, "text_config": renamed} if text is not config else renamed).model
+        except InputError:
+            continue
+        assert f"zq_{key}" in " ".join(model.assumed)
+
+
 PARAMS: dict[str, Any] = {"dim": 4096, "n_layers": 32, "head_dim": 128, "hidden_dim": 14336, "n_heads": 32,
     "n_kv_heads": 8, "norm_eps": 1e-5, "vocab_size": 32000}  # fmt: skip
 

@@ -227,7 +227,8 @@ def _cache(said: Mapping[str, Any]) -> str | None:
     return {"float8": "fp8", "fp8": "fp8", "int8": "int8"}.get(str(scheme).lower())
 
 
-INDEX = "model.safetensors.index.json"
+_FILES = ("model.safetensors", "consolidated.safetensors")
+"""Weight files, or with `.index.json` behind it the list of them: Hugging Face's, or Mistral's own."""
 _ELEMENTS = {"BF16": 2, "F16": 2, "F32": 4}
 """Bytes of an element by the words of headers; other words are of packed weights, whose number they do not say."""
 _LONGEST = 2**28
@@ -238,10 +239,12 @@ _OTHER = re.compile(r"vision|visual|image|audio|projector")
 
 def weights_beside(folder: Path) -> dict[str, Any]:
     """Return ``checkpoint_parameters``, those of the language model's tensors; empty where no file in full says so."""
-    listed = _mapping((folder / INDEX).read_bytes()) if (folder / INDEX).is_file() else {}
+    name = next((name for name in _FILES if any(folder.glob(f"{name}*"))), _FILES[0])
+    index = folder / f"{name}.index.json"
+    listed = _mapping(index.read_bytes()) if index.is_file() else {}
     placed, metadata = listed.get("weight_map"), listed.get("metadata")
     files = {str(name) for name in placed.values()} if isinstance(placed, Mapping) else set()
-    headers = [_header(folder / Path(name).name) for name in files or {"model.safetensors"}]
+    headers = [_header(folder / Path(name).name) for name in files or {name}]
     tensors = {name: tensor for header in headers for name, tensor in header.items() if isinstance(tensor, Mapping)}
     tensors.pop("__metadata__", None)
     if all(headers) and all(tensor.get("dtype") in _ELEMENTS for tensor in tensors.values()):

@@ -97,7 +97,7 @@ _OF_TEXT = ("text", "language", "llm")
 _OF_OTHERS = re.compile(
     r"vision|visual|image|video|audio|speech|frame|pixel|patch|projector|multi_?modal|media|mm_|vit|talker|2wav|token|im_"
     r"|downsample|tile|thumbnail|template|understand|feature|seconds|speaker|resampler|projection|merge|view|resolution"
-    r"|_config$"
+    r"|vq_|qformer|perceiver|adapter|encoder|tower|codec"
 )
 """What keys of a wrapper name that belong to other modalities."""
 
