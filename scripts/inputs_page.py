@@ -91,7 +91,10 @@ def refused() -> str:
     for name in (*(dialect.engine for dialect in dialects()), *TRAINING):
         rows += [[reader(name).tool, f"`{key}`", _reasons(words)] for key, words in reader(name).refused.items()]
     for stack in stacks():
-        rows += [[stack.name, f"`{key}`", _reasons(words)] for key, words in stack.refused.items()]
+        keys: dict[str, list[str]] = {}
+        for key, words in stack.refused.items():
+            keys.setdefault(_reasons(words), []).append(f"`{key}`")
+        rows += [[stack.name, ", ".join(named), reasons] for reasons, named in keys.items()]
     others = parse((PACKAGE / "launching/training/stacks.yaml").read_text(encoding="utf-8"))["_not_read"]
     rows += [[tool, "", "recognized, not read"] for tool in others]
     return markdown_table(["tool", "key", "refused, for it is"], rows)
