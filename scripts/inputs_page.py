@@ -88,13 +88,15 @@ def _counts(lists: Reader) -> list[str]:
 def refused() -> str:
     """Return what of each tool is refused, and the tools that are not read."""
     rows = []
-    for name in (*(dialect.engine for dialect in dialects()), *TRAINING):
-        rows += [[reader(name).tool, f"`{key}`", _reasons(words)] for key, words in reader(name).refused.items()]
-    for stack in stacks():
+    lists = [reader(name) for name in (*(dialect.engine for dialect in dialects()), *TRAINING)]
+    for tool, refused_keys in [
+        *((one.tool, one.refused) for one in lists),
+        *((one.name, one.refused) for one in stacks()),
+    ]:
         keys: dict[str, list[str]] = {}
-        for key, words in stack.refused.items():
+        for key, words in refused_keys.items():
             keys.setdefault(_reasons(words), []).append(f"`{key}`")
-        rows += [[stack.name, ", ".join(named), reasons] for reasons, named in keys.items()]
+        rows += [[tool, ", ".join(named), reasons] for reasons, named in keys.items()]
     others = parse((PACKAGE / "launching/training/stacks.yaml").read_text(encoding="utf-8"))["_not_read"]
     rows += [[tool, "", "recognized, not read"] for tool in others]
     return markdown_table(["tool", "key", "refused, for it is"], rows)
