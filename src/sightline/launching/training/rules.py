@@ -476,15 +476,20 @@ def maxtext_runs(
 
 
 def maxtext_rounds(
-    framework: Framework, pipeline_parallel: Count, global_batch: Count, data_parallel: Count, micro_batch: Count
+    framework: Framework,
+    pipeline_parallel: Count,
+    global_batch: Count,
+    data_parallel: Count,
+    micro_batch: Count | None,
 ) -> Checks:
     """MaxText's pipelines run as many micro-batches as a multiple of the stages."""
-    rounds = global_batch / (data_parallel * micro_batch)
-    yield Check(
-        (framework.name != MAXTEXT) | (pipeline_parallel == 1) | (rounds % pipeline_parallel == 0),
-        "plan.pipeline_parallel is {pipeline_parallel} with {rounds:g} micro-batches: MaxText runs a multiple",
-        {"rounds": rounds},
-    )
+    if framework.name == MAXTEXT and micro_batch is not None:
+        rounds = global_batch / (data_parallel * micro_batch)
+        yield Check(
+            (pipeline_parallel == 1) | (rounds % pipeline_parallel == 0),
+            "plan.pipeline_parallel is {pipeline_parallel} with {rounds:g} micro-batches: MaxText runs a multiple",
+            {"rounds": rounds},
+        )
 
 
 QUANTIZED: Final = ("nf4", "nf4-single", "int8")
