@@ -2,7 +2,7 @@
 
 ``harmless``: keys that change neither shapes nor memory nor time, by the reason. ``changes``: keys that may, by what
 they change. ``usual``: words of such a key that say what is done anyway. ``refused``: words that mean something that is
-not predicted, and what that is. A key in none of them may change anything. Of a dotted key, the group may be listed.
+not predicted, and what that is; any stands for all but null and false. A key in none of them may change anything. Of a dotted key, the group may be listed.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -46,7 +46,8 @@ class Reader:
         """Yield a sentence for each value that means something that is not predicted."""
         for name, value in given.items():
             meanings = _of(self.refused, name) or {}
-            what = meanings.get(_word(value)) or meanings.get("any")
+            general = None if value in (None, False) else meanings.get("any")
+            what = meanings.get(_word(value)) or general
             if what and not self._is_harmless(name, value):
                 yield f"{name} is {show(value)}: {what} of {self.tool}, which is not predicted"
 
