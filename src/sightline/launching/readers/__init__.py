@@ -2,7 +2,8 @@
 
 ``harmless``: keys that change neither shapes nor memory nor time, by the reason. ``changes``: keys that may, by what
 they change. ``usual``: words of such a key that say what is done anyway. ``refused``: words that mean something that is
-not predicted, and what that is; any stands for all but null and false. A key in none of them may change anything. Of a dotted key, the group may be listed.
+not predicted, and what that is; any stands for all but null and false. A key in none of them may change anything
+unless it is null. Of a dotted key, the group may be listed.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -53,7 +54,7 @@ class Reader:
 
     def _is_harmless(self, name: str, value: Any) -> bool:
         usual = str(self.usual.get(_key(name), "")).split()
-        return _word(value) in usual or _of(self.reasons, name) is not None
+        return value is None or _word(value) in usual or _of(self.reasons, name) is not None
 
 
 def _key(name: str) -> str:
