@@ -87,19 +87,22 @@ def _counts(lists: Reader) -> list[str]:
 
 def refused() -> str:
     """Return what of each tool is refused, and the tools that are not read."""
-    rows = []
-    lists = [reader(name) for name in (*(dialect.engine for dialect in dialects()), *TRAINING)]
-    for tool, refused_keys in [
-        *((one.tool, one.refused) for one in lists),
-        *((one.name, one.refused) for one in stacks()),
-    ]:
-        keys: dict[str, list[str]] = {}
-        for key, words in refused_keys.items():
-            keys.setdefault(_reasons(words), []).append(f"`{key}`")
-        rows += [[tool, ", ".join(named), reasons] for reasons, named in keys.items()]
+    rows = [
+        [tool, "; ".join(dict.fromkeys(reason for words in listed.values() for reason in words.values() if reason))]
+        for tool, listed in refusing()
+        if listed
+    ]
     others = parse((PACKAGE / "launching/training/stacks.yaml").read_text(encoding="utf-8"))["_not_read"]
-    rows += [[tool, "", "recognized, not read"] for tool in others]
-    return markdown_table(["tool", "key", "refused, for it is"], rows)
+    table = markdown_table(["tool", "refused, for it is"], rows)
+    return f"{table}\n\nRecognized and not read: {', '.join(others)}."
+
+
+def refusing() -> Iterator[tuple[str, Mapping[str, Mapping[Any, str]]]]:
+    """Yield every tool with the words of its keys that are refused."""
+    for name in (*(dialect.engine for dialect in dialects()), *TRAINING):
+        yield reader(name).tool, reader(name).refused
+    for stack in stacks():
+        yield stack.name, stack.refused
 
 
 def _reasons(words: Mapping[Any, str]) -> str:
@@ -138,6 +141,7 @@ def keys() -> str:
         rows += [[lists.tool, key, "named", what] for key, what in lists.effects.items()]
     for stack in stacks():
         rows += [[stack.name, key, "harmless", why] for why, text in stack.harmless.items() for key in text.split()]
+    rows += [[tool, key, "refused", _reasons(words)] for tool, listed in refusing() for key, words in listed.items()]
     rows += [["models", key, "harmless", why] for key, why in models.harmless.items()]
     rows += [["models", key, "harmless", f"it repeats {text}"] for key, text in models.repeats.items()]
     rows += [["tables of requests", key, "harmless", why] for why, text in columns.items() for key in text.split()]
