@@ -5,6 +5,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,7 @@ class Reading:
     unread: Sequence[str] = ()
     """Options and keys that may change time or memory and were not understood, as they are written."""
     samples_per_device: int | None = None
-    """Samples of a step that each device processes, where the whole batch follows from the number of devices."""
+    """Samples of a step that each replica processes, where the whole batch follows from the number of devices."""
     steps: int | None = None
     """Optimizer steps of the run, from which its tokens follow with the whole batch."""
 
@@ -151,7 +152,7 @@ def completed(reading: Reading, settings: Mapping[str, Any]) -> Reading:
     scenario = dict(reading.scenario)
     for key, value in settings.items():
         scenario = with_value(scenario, key, value)
-    scenario = _with_batch(scenario, reading)
+    scenario, said = _of_cluster(scenario, reading, settings)
     scenario = {key: scenario[key] for key in (*ORDER, *scenario) if key in scenario}
     # A key below one that is given now, such as model.vocab_size below a model by its name, is known with it.
     given = {**settings, **({"workload.global_batch": 0} if "global_batch" in scenario.get("workload", {}) else {})}
@@ -164,20 +165,35 @@ def completed(reading: Reading, settings: Mapping[str, Any]) -> Reading:
         missing["model"] = "a name of the catalog, a path or a mapping"
     if not missing:
         load(scenario)
-    said = [*reading.without_counterpart, *unknown]
+    said = [*reading.without_counterpart, *said, *unknown]
     return replace(reading, scenario=scenario, missing=missing, assumed=assumed, without_counterpart=said)
 
 
-def _with_batch(scenario: dict[str, Any], reading: Reading) -> dict[str, Any]:
-    """The scenario with the whole batch, where it follows from the devices, which are known now.
+SHARING = ("tensor", "context", "pipeline")
+"""Degrees by which several devices work on the same samples."""
 
-    Degrees that make several devices work on the same samples leave it open.
+
+def _of_cluster(
+    scenario: dict[str, Any], reading: Reading, settings: Mapping[str, Any]
+) -> tuple[dict[str, Any], list[str]]:
+    """The scenario with the batch of the cluster's devices, which are known now, and what that changes."""
+    before = scenario["workload"].get("global_batch")
+    if "workload.global_batch" not in settings:
+        scenario = with_batch(scenario, reading.samples_per_device, _devices(scenario.get("cluster")))
+    batch = scenario["workload"].get("global_batch")
+    said = f"the launch starts another number of devices than the cluster has: workload.global_batch is {batch}"
+    return with_tokens(scenario, reading.steps), [] if before in (None, batch) else [f"{said}, not {before}"]
+
+
+def with_batch(scenario: dict[str, Any], each: int | None, devices: int | None) -> dict[str, Any]:
+    """Return a scenario with its global batch: the samples of each replica times the replicas.
+
+    Degrees that are not known leave it open.
     """
-    each, devices = reading.samples_per_device, _devices(scenario.get("cluster"))
-    degrees = (scenario.get("plan", {}).get(f"{way}_parallel", 1) for way in ("tensor", "pipeline", "context"))
-    if each is not None and devices and "global_batch" not in scenario["workload"] and set(degrees) == {1}:
-        scenario = with_value(scenario, "workload.global_batch", each * devices)
-    return with_tokens(scenario, reading.steps)
+    degrees = [scenario.get("plan", {}).get(f"{way}_parallel", 1) for way in SHARING]
+    if each is None or not devices or not all(isinstance(degree, int) for degree in degrees):
+        return scenario
+    return with_value(scenario, "workload.global_batch", each * devices // prod(degrees))
 
 
 def with_tokens(scenario: dict[str, Any], steps: int | None) -> dict[str, Any]:

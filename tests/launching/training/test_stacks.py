@@ -289,7 +289,8 @@ def test_configurations_that_are_not_there_are_read_by_their_names(stated, named
     found = read(yaml.safe_dump({**stated, "deepspeed": f"examples/{named}"}))
     plan = found.scenario["plan"]
     assert (plan["framework"], plan["zero_stage"], plan.get("offload")) == ("deepspeed", stage, offload)
-    assert any(named in said for said in found.without_counterpart) != is_own
+    (sentence,) = (said for said in found.without_counterpart if named in said)
+    assert ("own of that name" in sentence) == is_own
 
 
 FSDP2 = {"reshard_after_forward": False, "offload_params": True, "activation_checkpointing": True}
@@ -423,6 +424,7 @@ def test_a_configuration_next_to_the_file_is_read(tmp_path):
         (f"{SWIFT} --task_type seq_cls", "a classifier"),
         (SWIFT.replace("train_type lora", "tuner_type adalora"), "AdaLoRA"),
         (yaml.safe_dump({**FACTORY, "cutoff_len": "long"}), "cutoff_len is 'long'"),
+        (yaml.safe_dump({**FACTORY, "fp16": True}), "fp16 and bf16 are true"),
         (yaml.safe_dump({"actor_rollout_ref": {}, "algorithm": {}}), "is of verl, which is not read"),
         (yaml.safe_dump({"parallelism": {"dp": 2}, "tokens": {}, "general": {}}), "is of nanotron"),
         (yaml.safe_dump({"pipe_parallel_size": 1, "num-layers": 8, "zero_optimization": {"stage": 1}}), "GPT-NeoX"),
@@ -480,6 +482,64 @@ def test_preference_training_is_read(text, preference, reference):
     assert (workload.get("preference"), workload.get("reference")) == (preference, reference)
     assert workload["global_batch"] == 32
     assert list(found.unread) == []
+
+
+@pytest.mark.parametrize(
+    ("stated", "key"),
+    [
+        ({**FACTORY, "quantization_bit": 3}, "quantization_bit"),
+        ({**FACTORY, "quantization_method": "gptq"}, "quantization_method"),
+        ({**AXOLOTL, "fp8": "sometimes"}, "fp8"),
+        ({**TUNE, "dataset": {"packd": True}}, "dataset.packd"),
+        ({"tuner_type": "lora", "lora_rank": 8, "quant_bits": 4, "quant_method": "gptq", "model": "m"}, "quant_method"),
+    ],
+)
+def test_a_value_that_no_rule_names_is_named(stated, key):
+    assert key in read(yaml.safe_dump(stated)).unread
+
+
+@pytest.mark.parametrize(
+    ("words", "dtype", "recipe"),
+    [
+        ("e4m3", "fp8", "delayed"),
+        ("e4m3 --fp8_recipe tensorwise", "fp8", "current"),
+        ("hybrid --fp8_recipe tensorwise", "fp8", "current"),
+        ("hybrid --fp8_recipe mxfp8", "mxfp8", None),
+    ],
+)
+def test_every_recipe_of_fp8_is_read(words, dtype, recipe):
+    plan = read(f"megatron sft --model m --fp8_format {words} --fp8_param_gather true").scenario["plan"]
+    assert (plan["dtype"], plan["fp8_parameter_gather"]) == (dtype, True)
+    assert recipe in (None, plan["fp8_recipe"])
+
+
+def test_what_is_stated_later_says_how_attention_runs():
+    stated = {**AXOLOTL, "flash_attention": True}
+    assert read(yaml.safe_dump(stated)).scenario["plan"]["attention_kernel"] == "flash-2"
+    found = read(yaml.safe_dump({**stated, "attn_implementation": "sdpa"})).scenario["plan"]
+    assert (found["attention"], found.get("attention_kernel")) == ("flash", None)
+
+
+def test_the_batch_is_that_of_the_cluster():
+    command = read(f"NPROC_PER_NODE=4 {SWIFT}")
+    each = command.scenario["workload"]["global_batch"] // 4
+    found = completed(command, {"cluster": "8x h100-sxm-80gb"})
+    assert found.scenario["workload"]["global_batch"] == 8 * each
+    assert any("another number of devices" in said for said in found.without_counterpart)
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        ({"mcore_bert": True}, "an encoder of NeMo"),
+        ({"retro": {"retro_project_dir": "x"}}, "retrieval of NeMo"),
+        ({"optim": {"name": "novograd"}}, r"model\.optim\.name is 'novograd'"),
+        ({"micro_batch_size": "many"}, r"model\.micro_batch_size is 'many'"),
+    ],
+)
+def test_other_models_of_nemo_are_refused(model, said):
+    with pytest.raises(InputError, match=said):
+        read(yaml.safe_dump({"trainer": {"devices": 8}, "exp_manager": {}, "model": model}))
 
 
 @pytest.mark.parametrize("stated", [FACTORY, AXOLOTL])

@@ -9,6 +9,7 @@ from typing import Any, Final
 from sightline import catalog
 from sightline.errors import InputError
 from sightline.launching.hugging_face import configuration, model_of, repository_of
+from sightline.launching.launch import SHARING
 from sightline.launching.training.shared import whole
 from sightline.loading.models import resolve_model
 from sightline.quantities import show
@@ -60,7 +61,6 @@ _SHAPED: Final = 4
 _NO_SHAPES: Final = {"rope_max_timescale", "normalization_layer_epsilon"}
 _ATTENTION: Final = ("q_proj", "k_proj", "v_proj", "o_proj")
 _PROJECTIONS: Final = "model.lora_attn_modules"
-_TOGETHER: Final = ("tensor", "context", "pipeline")
 """Axes along which several devices work on the same samples."""
 
 
@@ -128,7 +128,7 @@ def _maxtext(said: Mapping[str, Any], models: Mapping[str, str]) -> dict[str, An
     stages = degrees["pipeline"] or 1
     rounds = said.get("num_pipeline_microbatches", -1)
     rounds = stages if rounds == -1 else rounds
-    together = _samples(said["per_device_batch_size"], prod(degrees[axis] or 1 for axis in _TOGETHER))
+    together = _samples(said["per_device_batch_size"], prod(degrees[axis] or 1 for axis in SHARING))
     # Ranks of the experts and of the context shard all other weights too (logical_axis_rules of base.yml).
     shard = degrees["fsdp"] and degrees["expert"] and degrees["fsdp"] * degrees["expert"]
     kept: dict[str, Any] = {axis: degree for axis, degree in degrees.items() if degree and axis != "data"}
@@ -189,7 +189,7 @@ def _as_maxtext(stated: Mapping[str, Any], scenario: Scenario) -> dict[str, Any]
     mesh = {**degrees, "fsdp": max(shard // experts, 1), "data": max(ranks // max(shard, experts), 1)}
     kept = dict(stated)
     rounds = stated["accumulation"] if degrees["pipeline"] > 1 else 1
-    each = stated["micro"] * rounds / prod(degrees[axis] for axis in _TOGETHER)
+    each = stated["micro"] * rounds / prod(degrees[axis] for axis in SHARING)
     kept |= {f"ici_{axis}_parallelism": degree for axis, degree in mesh.items()}
     kept |= {"per_device_batch_size": int(each) if each.is_integer() else each}
     kept |= {"gradient_accumulation_steps": stated["accumulation"] // rounds}

@@ -3,15 +3,14 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
-from functools import cache
-from math import prod
+from functools import cache, reduce
 from pathlib import Path
 from typing import Any, Final
 
 from sightline.catalog.yaml12 import parse
 from sightline.content import record
 from sightline.errors import InputError, refuse
-from sightline.launching.launch import Reading, with_tokens
+from sightline.launching.launch import Reading, with_batch, with_tokens
 from sightline.launching.options import Options, not_read, plain, refuse_values, without_none
 from sightline.launching.readers import leaves, with_unread
 from sightline.launching.shell import variables_of
@@ -28,8 +27,6 @@ NUMBERS: Final = ("plan.micro_batch", "accumulation", "workload.sequence_length"
 OWN: Final = "base.yml"
 """MaxText's file of defaults, which ``stacks.yaml`` has."""
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
-SHARING: Final = ("plan.tensor_parallel", "plan.context_parallel", "plan.pipeline_parallel")
-"""Degrees by which several devices work on the same samples."""
 
 
 @record
@@ -193,11 +190,13 @@ def reading_of(
     """
     stated = {stack.also.get(key, key): _whole(value) for key, value in _flat(stack, stated).items()}
     refuse(list(_refusals(stack, stated)))
+    if stated.get("fp16") is True and stated.get("bf16") is True:
+        raise InputError(f"fp16 and bf16 are true; allowed: one of them with {stack.name}")
     of_command = [keys for name, keys in stack.by_command.items() if Marks(commands=name, keys="").tell(found)]
     said = {**stack.defaults, **(of_command[0] if of_command else {}), **without_none(stated)}
     said = without_none(said | (DERIVED[stack.name](said, stack.models) if stack.name in DERIVED else {}))
     refuse_values(
-        said,
+        reduce(lambda whole, key: with_value(whole, key, said[key]), said, {}) if stack.is_nested else said,
         numbers={_key(stack, ours, said): 1 for ours in NUMBERS if _key(stack, ours, said)},
         choices={str(word["key"]): tuple(word["values"]) for word in stack.words.values()},
     )
@@ -220,9 +219,8 @@ def reading_of(
     each = values["plan.micro_batch"] * own["accumulation"]
     unsure = missing.pop("accumulation", missing.get("plan.micro_batch", ""))
     is_stated = "global_batch" in scenario["workload"]
-    together = [values.get(key, 1) for key in SHARING]
-    if devices and not unsure and not is_stated and all(isinstance(degree, int) for degree in together):
-        scenario["workload"]["global_batch"] = each * devices // prod(together)
+    if not unsure and not is_stated:
+        scenario = with_batch(scenario, each, devices)
     is_open = TRIAL in found.text or any(key in opened for key in stack.keys_of("steps"))
     steps = own["steps"] if isinstance(own["steps"], int) and own["steps"] > 0 and not is_open else None
     scenario = with_tokens(scenario, steps)
@@ -262,10 +260,22 @@ def _quantized(model: Any) -> dict[str, str]:
 
 
 def _unread(stack: Stack, stated: Mapping[str, Any]) -> list[str]:
-    """Keys that nothing stands for."""
-    groups = tuple(f"{key}." for text in stack.harmless.values() for key in text.split())
-    stating = [key for key, value in stated.items() if value not in (None, "", False)]
-    return [key for key in stating if key not in stack.known and not key.startswith(groups)]
+    """Keys that nothing stands for, and those with a value that no rule names."""
+    listed = [f"{key}." for text in stack.harmless.values() for key in text.split()]
+    groups = tuple(group for group in listed if not any(key != group and key.startswith(group) for key in listed))
+    stating = {key: value for key, value in stated.items() if value not in (None, "", False)}
+    unknown = [key for key in stating if key not in stack.known and not key.startswith(groups)]
+    return unknown + [key for key, value in stating.items() if key in stack.known and not _is_named(stack, key, value)]
+
+
+def _is_named(stack: Stack, key: str, value: Any) -> bool:
+    """Whether the rules of a key, if it has any, name its value."""
+    texts = (*stack.read.values(), *stack.harmless.values(), *(str(word["key"]) for word in stack.words.values()))
+    named = {_word(rule["if"][key]) for rule in stack.when if key in rule["if"]} | {*stack.refused.get(key, ())}
+    if not named or any(key in text.split() for text in texts) or {"any", "more"} & named:
+        return True
+    kinds = {type(one) for one in named}
+    return _word(value) in named | {_word(stack.defaults.get(key))} or (kinds == {bool} == {type(value)})
 
 
 def _unknown(stack: Stack, opened: Mapping[str, str]) -> list[str]:
@@ -348,12 +358,13 @@ def _devices_of_variables(found: Source, stack: Stack) -> int | None:
 
 def _refusals(stack: Stack, stated: Mapping[str, Any]) -> Iterator[str]:
     for key, reasons in stack.refused.items():
-        value = _word(stated.get(key))
+        in_group = any(one.startswith(f"{key}.") for one in stated)
+        value = _word(stated.get(key, in_group or None))
         general = None if value in ("None", "none", "", False, 0) else reasons.get("any")
         general = reasons.get("more") if isinstance(value, int) and value > 1 and general is None else general
         what = reasons.get(value, general)
         if what is not None:
-            yield f"{key} is {show(stated[key])}: {what} of {stack.name}, which is not predicted"
+            yield f"{key} is {show(stated.get(key, 'there'))}: {what} of {stack.name}, which is not predicted"
 
 
 def _word(value: Any) -> Any:
@@ -378,7 +389,10 @@ def values_of(stack: Stack, said: Mapping[str, Any]) -> Iterator[tuple[str, Any]
         if (key := words["key"]) in said:
             yield ours, words["values"][said[key]]
     for rule in stack.when:
-        if all(_word(said.get(key)) == value for key, value in rule["if"].items()):
+        if all(
+            said.get(key) is None if value is None else _word(said.get(key)) == value
+            for key, value in rule["if"].items()
+        ):
             yield from rule["then"].items()
 
 
@@ -429,7 +443,8 @@ def _deepspeed(stack: Stack, found: Source, named: Any) -> tuple[Any, ...]:
         return {**of, **{f"plan.{key}": value for key, value in own.items()}}, [], "deepspeed", given
     stem = re.sub(r"\.json$", "", str(named).rpartition("/")[2])
     if stem in stack.presets:
-        return {**of, **stack.presets[stem]}, []
+        own = f"there is no file {named} next to it; {stack.name}'s own of that name is read"
+        return {**of, **stack.presets[stem]}, [own] if stem != str(named) else []
     stage = re.search(r"(?:z|zero|stage)_?([0-3])", stem.lower())
     if stage is None:
         raise InputError(f"deepspeed is {show(named)}, and there is no such file; put it next to {found.place}")

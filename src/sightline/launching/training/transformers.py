@@ -222,7 +222,7 @@ _OF_SCRIPTS: Final = ("settings", "weights", "data", "lengths", "deepspeed", "de
 
 def _sharding(fsdp: str) -> dict[str, Any]:
     """The fields that the words of ``fsdp`` say, such as ``full_shard auto_wrap``."""
-    if fsdp in ("", "False", "no_shard"):
+    if fsdp in ("", "False") or "no_shard" in fsdp:
         return {}
     offloads = {"offload": ["optimizer", "parameters"]} if "offload" in fsdp else {}
     return {"framework": "fsdp", "zero_stage": 2 if "shard_grad_op" in fsdp or "zero2" in fsdp else 3, **offloads}
