@@ -1,4 +1,4 @@
-"""LLaMA-Factory, axolotl and ms-swift are read in their own words; other tools are refused by name."""
+"""Tools of ``stacks.yaml`` are read and written in their own words; other tools are refused by name."""
 
 import json
 
@@ -482,6 +482,13 @@ def test_preference_training_is_read(text, preference, reference):
     assert (workload.get("preference"), workload.get("reference")) == (preference, reference)
     assert workload["global_batch"] == 32
     assert list(found.unread) == []
+
+
+@pytest.mark.parametrize("stack", stacks(), ids=lambda stack: stack.name)
+def test_no_key_is_harmless_and_read(stack):
+    listed = [key for keys in stack.harmless.values() for key in keys.split()]
+    assert not {*listed} & stack.ruled
+    assert len(listed) == len({*listed})
 
 
 @pytest.mark.parametrize(

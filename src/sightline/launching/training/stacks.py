@@ -1,8 +1,8 @@
 """Read and write tools that train by way of other frameworks, such as LLaMA-Factory, by ``stacks.yaml``."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import field, replace
 from functools import cache, reduce
 from pathlib import Path
 from typing import Any, Final
@@ -99,23 +99,34 @@ class Stack(Marks):
         return self.name
 
     @property
+    def ruled(self) -> frozenset[str]:
+        """Its keys that are read or refused."""
+        texts = (*self.read.values(), *(str(word["key"]) for word in self.words.values()))
+        rules = {key for rule in self.when for key in rule["if"]}
+        return frozenset({key for text in texts for key in text.split()} | rules | {*self.refused})
+
+    @property
     def known(self) -> frozenset[str]:
         """Its keys that are read, or that change nothing."""
-        texts = (self.keys, *self.read.values(), *self.harmless.values(), *(str(w["key"]) for w in self.words.values()))
-        own = {key for text in texts for key in text.split()} | {*self.refused, *self.defaults}
-        return frozenset(own | {key for rule in self.when for key in rule["if"]})
+        texts = (self.keys, *self.harmless.values())
+        return self.ruled | {key for text in texts for key in text.split()} | {*self.defaults}
 
 
 @cache
 def stacks() -> tuple[Stack, ...]:
     """Return the tools whose files are read."""
     stated = _table()
-    shared = stated["_harmless"]
-    return tuple(
-        Stack(**{**own, "name": name, "when": tuple(own["when"]), "harmless": {**shared, **own.get("harmless", {})}})
-        for name, own in stated.items()
-        if name[0] != "_"
-    )
+    found = []
+    for name, own in stated.items():
+        if name[0] != "_":
+            stack = Stack(**{**own, "name": name, "when": tuple(own["when"])})
+            shared = {why: _without(keys, stack.ruled) for why, keys in stated["_harmless"].items()}
+            found.append(replace(stack, harmless={**shared, **stack.harmless}))
+    return tuple(found)
+
+
+def _without(keys: str, others: Collection[str]) -> str:
+    return " ".join(key for key in keys.split() if key not in others)
 
 
 @cache
@@ -270,7 +281,7 @@ def _unread(stack: Stack, stated: Mapping[str, Any]) -> list[str]:
 
 def _is_named(stack: Stack, key: str, value: Any) -> bool:
     """Whether the rules of a key, if it has any, name its value."""
-    texts = (*stack.read.values(), *stack.harmless.values(), *(str(word["key"]) for word in stack.words.values()))
+    texts = (*stack.read.values(), *(str(word["key"]) for word in stack.words.values()))
     named = {_word(rule["if"][key]) for rule in stack.when if key in rule["if"]} | {*stack.refused.get(key, ())}
     if not named or any(key in text.split() for text in texts) or {"any", "more"} & named:
         return True
