@@ -34,7 +34,7 @@ TRAINING: Mapping[str, str] = {
 }
 """What is taken of each tool that trains, by its reader."""
 
-UNREAD = "a figure that nothing reads; any other key is named, and lowers the evidence"
+UNREAD = "it may decide shapes; other keys that are not read are named and lower the evidence"
 """Why a key of a model's structure is refused."""
 
 
@@ -93,7 +93,7 @@ def refused() -> str:
         if listed
     ]
     others = parse((PACKAGE / "launching/training/stacks.yaml").read_text(encoding="utf-8"))["_not_read"]
-    table = markdown_table(["tool", "refused, for it is"], rows)
+    table = markdown_table(["tool", "not predicted"], rows)
     return f"{table}\n\nRecognized and not read: {', '.join(others)}."
 
 
@@ -118,7 +118,7 @@ def models() -> str:
     rows += [[f"classes for `{names}`", reason] for reason, names in stated.get("_refused_tasks", {}).items()]
     rows.append(["numbers, lists or mappings under a key of layers, heads, experts, windows or quantization", UNREAD])
     known = f"{len(families())} values of `model_type` are known, and {len(spellings().harmless)} keys are harmless."
-    return "\n\n".join([known, markdown_table(["key or family", "refused, for it is"], rows)])
+    return "\n\n".join([known, markdown_table(["key or family", "not predicted"], rows)])
 
 
 def loads() -> str:

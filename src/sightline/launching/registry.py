@@ -58,7 +58,7 @@ READ: Final = (
 def write(scenario: "Scenario | GenerationScenario | ServingScenario", tool: str | None = None) -> Launch:
     """Return the command and the files that launch a scenario in its framework; of a load, what serves it.
 
-    ``tool`` names one that trains by way of the framework, such as llama-factory.
+    ``tool`` names a tool built on the framework, such as llama-factory.
 
     Raises:
         InputError: The framework is none that is launched, or does not offer something of the plan; a sentence each.

@@ -419,7 +419,7 @@ def test_a_configuration_next_to_the_file_is_read(tmp_path):
         (yaml.safe_dump({**FACTORY, "deepspeed": "ours.json"}), "no such file"),
         (yaml.safe_dump({**FACTORY, "optim": "adafactor"}), "optim is 'adafactor'"),
         (yaml.safe_dump({**FACTORY, "use_dora": True}), "use_dora is true: DoRA"),
-        (yaml.safe_dump({**FACTORY, "tensor_model_parallel_size": 2}), "Megatron by way of LLaMA-Factory"),
+        (yaml.safe_dump({**FACTORY, "tensor_model_parallel_size": 2}), "Megatron as a backend of LLaMA-Factory"),
         (yaml.safe_dump({**AXOLOTL, "unfrozen_parameters": ["lm_head"]}), "training of some layers"),
         (f"{SWIFT} --task_type seq_cls", "a classifier"),
         (SWIFT.replace("train_type lora", "tuner_type adalora"), "AdaLoRA"),

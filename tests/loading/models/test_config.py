@@ -178,7 +178,7 @@ def test_changes_over_a_name_and_over_a_file(tmp_path: Path) -> None:
         ({"attn_pdrop": "x"}, "model.attn_pdrop is 'x'"),
         (
             {"num_local_experts": 8},
-            "model.num_local_experts is 8: a mixture of experts, which this model_type has not",
+            "model.num_local_experts is 8: a mixture of experts, which this model_type does not have",
         ),
         ({"kv_lora_rank": 512}, "model.kv_lora_rank is 512: multi-head latent attention"),
         ({"layer_types": ["full_attention", "sliding_attention"]}, "model.layer_types is"),

@@ -340,11 +340,14 @@ def test_formats_may_lie_beside_the_config(tmp_path: Path) -> None:
         (small("deepseek_v3", kv_lora_rank="x"), "model.kv_lora_rank is 'x'"),
         (small("gpt_oss", layer_types=PAIRS[:3]), "model.layer_types has 3 entries"),
         (small("gpt_oss", layer_types=["unheard"] * 4), "; allowed: a list of full_attention, attention, sliding_"),
-        (small("qwen3", layer_types=["linear_attention"] * 4), "linear_attention, which this model_type has not"),
+        (small("qwen3", layer_types=["linear_attention"] * 4), "linear_attention, which this model_type does not have"),
         (small("qwen3", kv_lora_rank=8), "model.kv_lora_rank is 8: multi-head latent attention, which this model_type"),
         (small("nemotron_h", hybrid_override_pattern="M*-X"), "model.single_blocks is"),
         (small("qwen3_next", linear_num_key_heads=3), "linear_num_key_heads is 3"),
-        (small("gemma2", num_kv_shared_layers=2), "layers that share keys and values, which this model_type has not"),
+        (
+            small("gemma2", num_kv_shared_layers=2),
+            "layers that share keys and values, which this model_type does not have",
+        ),
         (small("qwen3", weights="fp7"), "model.weights is 'fp7'; allowed: bf16, fp16,"),
         (
             small("deepseek_v3", model_type="deepseek_v5", v_head_dim=None),

@@ -280,7 +280,7 @@ class Dialect:
 
 
 def servers_of(found: Source, dialect: Dialect) -> tuple[list[Options], list[str], list[str]]:
-    """Return the options of every server that a text starts, files that could not be read, and what was left out."""
+    """Return the options of every server that a text starts, what was left out, and files that could not be read."""
     stated = commands(found, dialect)
     servers = [_options(one.variables, one.words, dialect) for one in stated]
     files = written_files(whole_text(found))

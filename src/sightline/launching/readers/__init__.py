@@ -40,7 +40,7 @@ class Reader:
     """What a key changes, by the key."""
 
     def matters(self, given: Mapping[str, Any]) -> list[str]:
-        """Return the names that may change something, of those that nobody has read, with their values."""
+        """Return the names that may change something, of those that nobody has read."""
         return [name for name, value in given.items() if not self._is_harmless(name, value)]
 
     def refusals(self, given: Mapping[str, Any]) -> Iterator[str]:

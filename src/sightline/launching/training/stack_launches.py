@@ -1,4 +1,4 @@
-"""Write a scenario as the file of a tool that trains by way of other frameworks, by the same ``stacks.yaml``.
+"""Write a scenario as the file of a tool built on other frameworks, by the same ``stacks.yaml``.
 
 What is written is read back: where a plan comes back as another one, the tool has no key for it.
 """

@@ -1,4 +1,4 @@
-"""Read and write tools that train by way of other frameworks, such as LLaMA-Factory, by ``stacks.yaml``."""
+"""Read and write tools built on other frameworks, such as LLaMA-Factory, by ``stacks.yaml``."""
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence

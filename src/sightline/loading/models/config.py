@@ -217,7 +217,7 @@ def _inconsistencies(values: Mapping[str, Any], family: Family) -> list[str]:
         feature = _MIXER_FEATURES.get(mixer_words(family)[word])
         if feature is not None and feature not in family.features:
             problems.append(
-                f"layer_types is {show(list(values['layer_types']))}: {word}, which this model_type has not"
+                f"layer_types is {show(list(values['layer_types']))}: {word}, which this model_type does not have"
             )
     return [*problems, *list_problems(values), *block_problems(values), *pruned_problems(values)]
 

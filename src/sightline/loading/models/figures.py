@@ -239,7 +239,7 @@ def unread_keys(config: Mapping[str, Any], family: Family, values: Mapping[str, 
     return {
         key: value
         for key, value in config.items()
-        if key not in read and key not in repeated and not key.endswith("_id") and not _meant(key, family)
+        if key not in read and key not in repeated and not key.endswith("_token_id") and not _meant(key, family)
     }
 
 
@@ -311,8 +311,10 @@ def _note_foreign_features(config: Mapping[str, Any], family: Family, complaints
         value, what = config.get(feature), stated["is"]
         has = feature not in s.foreign and what in family.features
         if value is not None and not has and value not in stated.get("off", ()):
-            unknown = "which this version does not predict" if feature in s.foreign else "which this model_type has not"
-            complaints.add(f"model.{feature} is {show(value)}: {what}, {unknown}")
+            unknown = (
+                "which this version does not predict" if feature in s.foreign else "which this model_type does not have"
+            )
+            complaints.add(f"model.{feature} is {show(value)}: {what}, which {who}")
 
 
 def settled(values: Mapping[str, Any], config: Mapping[str, Any], family: Family, assumed: list[str]) -> dict[str, Any]:
