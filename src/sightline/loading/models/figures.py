@@ -311,9 +311,7 @@ def _note_foreign_features(config: Mapping[str, Any], family: Family, complaints
         value, what = config.get(feature), stated["is"]
         has = feature not in s.foreign and what in family.features
         if value is not None and not has and value not in stated.get("off", ()):
-            unknown = (
-                "which this version does not predict" if feature in s.foreign else "which this model_type does not have"
-            )
+            who = "this version does not predict" if feature in s.foreign else "this model_type does not have"
             complaints.add(f"model.{feature} is {show(value)}: {what}, which {who}")
 
 
