@@ -120,7 +120,8 @@ def stacks() -> tuple[Stack, ...]:
     for name, own in stated.items():
         if name[0] != "_":
             stack = Stack(**{**own, "name": name, "when": tuple(own["when"])})
-            shared = {why: _without(keys, stack.ruled) for why, keys in stated["_harmless"].items()}
+            of_trainer = {} if stack.is_nested else stated["_harmless"]
+            shared = {why: _without(keys, stack.ruled) for why, keys in of_trainer.items()}
             found.append(replace(stack, harmless={**shared, **stack.harmless}))
     return tuple(found)
 
@@ -272,8 +273,7 @@ def _quantized(model: Any) -> dict[str, str]:
 
 def _unread(stack: Stack, stated: Mapping[str, Any]) -> list[str]:
     """Keys that nothing stands for, and those with a value that no rule names."""
-    listed = [f"{key}." for text in stack.harmless.values() for key in text.split()]
-    groups = tuple(group for group in listed if not any(key != group and key.startswith(group) for key in listed))
+    groups = tuple(f"{key}." for text in stack.harmless.values() for key in text.split())
     stating = {key: value for key, value in stated.items() if value not in (None, "", False)}
     unknown = [key for key in stating if key not in stack.known and not key.startswith(groups)]
     return unknown + [key for key, value in stating.items() if key in stack.known and not _is_named(stack, key, value)]
@@ -375,7 +375,7 @@ def _refusals(stack: Stack, stated: Mapping[str, Any]) -> Iterator[str]:
         general = reasons.get("more") if isinstance(value, int) and value > 1 and general is None else general
         what = reasons.get(value, general)
         if what is not None:
-            yield f"{key} is {show(stated.get(key, 'there'))}: {what} of {stack.name}, which is not predicted"
+            yield f"{key} is {show(stated[key]) if key in stated else 'set'}: {what} of {stack.name}, which is not predicted"
 
 
 def _word(value: Any) -> Any:
