@@ -375,7 +375,8 @@ def _refusals(stack: Stack, stated: Mapping[str, Any]) -> Iterator[str]:
         general = reasons.get("more") if isinstance(value, int) and value > 1 and general is None else general
         what = reasons.get(value, general)
         if what is not None:
-            yield f"{key} is {show(stated[key]) if key in stated else 'set'}: {what} of {stack.name}, which is not predicted"
+            said = show(stated[key]) if key in stated else "set"
+            yield f"{key} is {said}: {what} of {stack.name}, which is not predicted"
 
 
 def _word(value: Any) -> Any:
