@@ -455,8 +455,8 @@ def _deepspeed(stack: Stack, found: Source, named: Any) -> tuple[Any, ...]:
         return {**of, **{f"plan.{key}": value for key, value in own.items()}}, [], "deepspeed", given
     stem = re.sub(r"\.json$", "", str(named).rpartition("/")[2])
     if stem in stack.presets:
-        own = f"there is no file {named} next to it; {stack.name}'s own of that name is read"
-        return {**of, **stack.presets[stem]}, [own] if stem != str(named) else []
+        theirs = f"there is no file {named} next to it; {stack.name}'s own of that name is read"
+        return {**of, **stack.presets[stem]}, [theirs] if stem != str(named) else []
     stage = re.search(r"(?:z|zero|stage)_?([0-3])", stem.lower())
     if stage is None:
         raise InputError(f"deepspeed is {show(named)}, and there is no such file; put it next to {found.place}")
