@@ -103,3 +103,106 @@ def test_a_result_without_latency_is_compared_by_what_it_has(tmp_path):
     assert side.figures["ttft_s.mean"] == 0.03
     assert "latency_s.mean" not in side.figures
     assert any("'concurrency': 4" in sentence for sentence in side.warnings)
+
+
+def stating(folder, result):
+    """A scenario that names a result in ``measured``."""
+    path = folder / "own.yaml"
+    path.write_text(json.dumps({**LOAD, "measured": str(result)}))
+    return path
+
+
+FIGURES = {"mean_ttft_ms": 30.0, "mean_tpot_ms": 8.0, "max_concurrency": 4, "request_rate": "inf"}
+
+
+@pytest.mark.parametrize(
+    "stated",
+    [
+        {**FIGURES, "completed": 5, "failed": 35},
+        {**FIGURES, "completed": 5, "errors": [""] * 5 + ["timeout"] * 35},
+        {
+            "input_config": {},
+            "time_to_first_token": {"unit": "ms", "avg": 30.0},
+            "inter_token_latency": {"unit": "ms", "avg": 8.0},
+            "request_count": {"avg": 5},
+            "error_request_count": {"avg": 35},
+        },
+    ],
+)
+def test_a_load_of_which_many_requests_failed_is_no_anchor_and_says_so(tmp_path, stated):
+    result, scenario = bench(tmp_path)
+    result.write_text(json.dumps(stated))
+    assert any("35 of 40" in said for said in sl.load({**LOAD, "measured": str(result)}).warnings)
+    assert any("35 of 40" in said for said in side_of_file(result, None, "bench.json").warnings)
+    for word in (f"{result}@{scenario}", str(stating(tmp_path, result))):
+        with pytest.raises(InputError, match="35 of 40"):
+            anchors_of(word)
+
+
+def test_a_few_failed_requests_leave_an_anchor(tmp_path):
+    result, scenario = bench(tmp_path)
+    result.write_text(json.dumps({**FIGURES, "completed": 98, "failed": 2}))
+    assert len(anchors_of(f"{result}@{scenario}")) == 1
+    assert not sl.load({**LOAD, "measured": str(result)}).warnings
+
+
+def test_a_result_of_another_load_is_no_anchor_however_it_is_given(tmp_path):
+    result, _ = bench(tmp_path, concurrency=64)
+    for given in (str(stating(tmp_path, result)), sl.load({**LOAD, "measured": str(result)})):
+        with pytest.raises(InputError, match="concurrency 64"):
+            anchors_of(given)
+    bench(tmp_path)
+    assert len(anchors_of(str(stating(tmp_path, result)))) == 1
+
+
+def test_a_rate_is_the_same_in_any_spelling(tmp_path):
+    result, _ = bench(tmp_path)
+    result.write_text(json.dumps({**FIGURES, "max_concurrency": None, "request_rate": 4.0, "completed": 8}))
+    workload = {**LOAD["workload"], "arrival": {"process": "poisson", "rate": "4"}}
+    assert len(anchors_of({**LOAD, "workload": workload, "measured": str(result)})) == 1
+
+
+def test_requests_without_arrival_times_are_an_anchor_by_their_means(tmp_path):
+    result, scenario = bench(tmp_path)
+    lists = {"input_lens": [64, 64], "output_lens": [3, 3], "ttfts": [0.02, 0.04], "itls": [[0.01, 0.01]] * 2}
+    result.write_text(json.dumps({**lists, "max_concurrency": 4, "request_rate": "inf"}))
+    found = sl.load({**LOAD, "measured": str(result)}).measured
+    assert found["ttft_s"]["mean"] == pytest.approx(0.03)
+    assert "requests_per_s" not in found
+    assert anchors_of(f"{result}@{scenario}")[0].loads[0].means["ttft_s"] == pytest.approx(0.03)
+
+
+def test_a_result_without_a_scenario_says_how_to_name_one(tmp_path):
+    result, _ = bench(tmp_path)
+    with pytest.raises(InputError, match=r"bench\.json@SCENARIO"):
+        anchors_of(str(result))
+
+
+def test_the_second_of_several_results_is_an_anchor(tmp_path):
+    result, scenario = bench(tmp_path)
+    times = [{"time_to_first_token_ms": {"successful": {"mean": ms}}} for ms in (30.0, 50.0)]
+    result.write_text(json.dumps({"benchmarks": [{"metrics": each} for each in times]}))
+    (anchor,) = anchors_of(f"{result}#2@{scenario}")
+    assert anchor.loads[0].means["ttft_s"] == pytest.approx(0.05)
+    assert sl.load({**LOAD, "measured": f"{result}#2"}).measured["ttft_s"]["mean"] == pytest.approx(0.05)
+    assert side_of_file(result, 2, "bench.json#2").figures["ttft_s.mean"] == pytest.approx(0.05)
+    rows = [
+        {"request_start_time": at, "first_token_time": at + 1, "last_token_time": at + 2, "prompt_tokens": 9}
+        for at in (3.0, 4.0)
+    ]
+    runs = [{"requests": {"successful": [row | {"output_tokens": 3} for row in rows[:count]]}} for count in (1, 2)]
+    result.write_text(json.dumps({"benchmarks": runs}))
+    assert anchors_of(f"{result}#2@{scenario}")[0].loads[0].requests.prompt_tokens.size == 2
+    for word in ("", "#3"):
+        with pytest.raises(InputError, match=r"2 (benchmarks|results)"):
+            anchors_of(f"{result}{word}@{scenario}")
+
+
+def test_a_result_in_which_no_request_was_completed_is_one_sentence(tmp_path):
+    result, scenario = bench(tmp_path)
+    result.write_text(json.dumps({"completed": 0, "request_throughput": 0.0, "mean_ttft_mss": 0.0, "p99_itl_ms": 0.0}))
+    for word in (str(result), f"{result}@{scenario}", str(stating(tmp_path, result))):
+        with pytest.raises(InputError) as refused:
+            anchors_of(word)
+        (problem,) = refused.value.problems
+        assert "no request was completed" in problem

@@ -12,9 +12,10 @@ from sightline.anchors.files import ENDINGS, anchor_names, read_anchor, save_anc
 from sightline.errors import InputError, missing_file, nearest, noted, prefixed, refuse
 from sightline.folders import located
 from sightline.loading import load, to_mapping
-from sightline.loading.parts import other_load
-from sightline.loading.sources import read_source
+from sightline.loading.parts import UNLIKE
+from sightline.loading.sources import numbered, read_source
 from sightline.loading.traces import PAIRS, Columns, measured_in, open_trace
+from sightline.loading.traces.clients import MOST_FAILED, failures
 from sightline.loading.traces.shapes import NEEDED, SPANS, TIME
 from sightline.prediction.anchoring.anchor import Anchor, anchor_of, joined
 from sightline.prediction.anchoring.anchored import Anchored
@@ -52,6 +53,9 @@ def anchor_of_figures(
     Raises:
         InputError: It says neither, or the log cannot be read.
     """
+    _check_load(scenario)
+    if failed := failures(measured):
+        raise InputError(f"anchor '{name}': {failed}; allowed: {MOST_FAILED:.0%}")
     unused = tuple(key for key in measured if key not in (*QUANTITIES, LOG, *WITHOUT_TIME))
     if LOG in measured:
         return anchor_of_load(_logged(name, scenario, folder / str(measured[LOG])), unused)
@@ -89,7 +93,7 @@ def _logged(name: str, scenario: ServingScenario, path: Path) -> ServedLoad:
 
 def _columns(path: Path) -> Columns:
     """The columns of a log, in order of arrival."""
-    if not path.is_file():
+    if not numbered(path)[0].is_file():
         raise missing_file(path)
     columns = open_trace(path).whole()
     if TIME not in columns:
@@ -150,18 +154,18 @@ def measured_scenario(word: str) -> Any:
         InputError: The scenario cannot be read, or is not one.
     """
     result, _, question = word.rpartition(SEPARATOR)
-    measured = measured_in(Path(result)) if result and Path(result).is_file() else None
-    if measured is None:
+    if not result or not numbered(result)[0].is_file():
         return None
     scenarios = _listed(load(Path(question), {"measured": str(Path(result).resolve())}))
     if len(scenarios) != 1:
         raise InputError(f"'{question}' has {len(scenarios)} scenarios; '{result}' was measured of one")
-    workload = to_mapping(scenarios[0])["workload"]
-    if workload["task"] == "serve" and (other := other_load(measured["sent"], workload)):
-        raise InputError(
-            f"'{result}' was measured with {', '.join(other)}; the workload of '{question}' says otherwise"
-        )
+    _check_load(scenarios[0])
     return scenarios[0]
+
+
+def _check_load(scenario: Any) -> None:
+    """Raise `InputError` where a load client's result is of another load than the scenario's."""
+    refuse([said for said in scenario.warnings if said.endswith(UNLIKE)])
 
 
 def anchor_of_trace(word: str | Path) -> Anchor:
@@ -248,6 +252,9 @@ def _of_word(word: str | Path, store: Store) -> Anchor:
         return anchor_of_trace(word)
     if (asked := measured_scenario(name)) is not None:
         return _of_scenarios([asked], name)
+    if numbered(path)[0].is_file() and (measured := measured_in(path)) is not None:
+        is_result = f"--anchor: '{name}' is {measured['source']} without a scenario"
+        raise InputError(f"{is_result}; write {name}{SEPARATOR}SCENARIO.yaml")
     if located(path).is_file():
         return _of_file(path)
     if path.is_dir() and ("/" in name or isinstance(word, Path)):

@@ -14,8 +14,9 @@ from sightline.explanation.compared import Cell, Side
 from sightline.folders import located
 from sightline.loading import load, to_mapping
 from sightline.loading.checks import with_value
-from sightline.loading.sources import cell_value, read_source
+from sightline.loading.sources import cell_value, numbered, read_source
 from sightline.loading.traces import measured_in
+from sightline.loading.traces.clients import failures
 from sightline.prediction import predict
 from sightline.profile import IDLE_PHASES, SERVING, TASKS, Profile, Task, task_of
 from sightline.profile.results import figure_of
@@ -59,12 +60,6 @@ def run_named(name: str, store: Store) -> Run:
     """Return the run that a word stands for which is no file; raise `InputError` where there is none."""
     with prefixed(f"there is no results or scenario file '{name}', and " if name != LATEST else ""):
         return store.find(name)
-
-
-def numbered(name: str) -> tuple[Path, int | None]:
-    """Return a path and, after #, which of the file's results is meant; None where none is named."""
-    path, _, number = name.rpartition("#")
-    return (Path(path), int(number)) if path and number.isdigit() else (Path(name), None)
 
 
 def chosen(found: Sequence[_One], number: int | None, name: str, verb: str = "compare") -> _One:
@@ -236,7 +231,7 @@ def _kind_of_result(result: Mapping[str, Any], scenario: Mapping[str, Any], name
     kind = stated or next((kind for kind in TASKS if figure_of(result, kind.whole) is not None), usual)
     if figure_of(result, kind.whole) is None:
         none = _unanswered(result)
-        if not none and any(_figure(result, key) is not None for key in kind.headline):
+        if (result.get("completed") or not none) and any(_figure(result, key) is not None for key in kind.headline):
             return kind
         if none:
             why = ", ".join(f"{count:,} {reason}" for reason, count in none.items())
@@ -285,9 +280,10 @@ def side_of_file(path: Path, number: int | None, name: str, known: "Anchored | N
     Raises:
         InputError: It holds neither, or several and no number says which.
     """
-    if (measured := measured_in(path)) is not None:
+    if (measured := measured_in(path if number is None else Path(f"{path}#{number}"))) is not None:
         sent = measured.pop("sent")
         remarks = [f"{name} was sent as workload.arrival {show(sent)}"] if sent else []
+        remarks += [f"{name}: {failed}"] if (failed := failures(measured)) else []
         return side_of_result({**measured, "source": "measured", "remarks": remarks}, name)
     documents = read_source(path).documents
     if is_answer(documents[0].mapping):

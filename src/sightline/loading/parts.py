@@ -11,7 +11,8 @@ from sightline.loading.checks import Complaints, check, each, require, with_valu
 from sightline.loading.clusters import forgotten_units, made_of_technology, read_as, read_cluster
 from sightline.loading.models import ReadModel, resolve_model
 from sightline.loading.plans import ReadPlan
-from sightline.loading.sources import files_allowed, stated_path
+from sightline.loading.sources import files_allowed, numbered, stated_path
+from sightline.loading.traces.clients import failures
 from sightline.scenario import Cluster
 from sightline.scenario.rules import known_facts
 from sightline.validators import Keys, Kind, anything, flag, name_or_mapping, share, text, texts
@@ -120,19 +121,18 @@ def read_parts(
     named, stated = top.values.get("model") if "model" in needed else None, top.values.get("cluster")
     model = None if named is None else complaints.note(resolve_model, named, Path(base or ""))
     cluster = None if stated is None else complaints.note(read_cluster, stated)
-    measured = _of_file(top.values.get("measured"), Path(base or ""), complaints)
-    sent = (
-        measured.pop("sent", {}) if isinstance(top.values.get("measured"), str) and isinstance(measured, dict) else {}
-    )
-    other = other_load(sent, top.values.get("workload"))
+    stated_figures, sent = _of_file(top.values.get("measured"), Path(base or ""), complaints)
+    measured = check(MEASURED, _nested(stated_figures, complaints), "measured", complaints).values
+    other = _other_load(sent, top.values.get("workload"))
     unread = tuple(top.values.get("unread", ()))
-    said = [f"{top.values['measured']} was measured with {', '.join(other)}, unlike the workload"] if other else []
+    said = [f"{top.values['measured']} was measured with {', '.join(other)}{UNLIKE}"] if other else []
+    said += [f"measured: {failed}"] if (failed := failures(measured)) else []
     said += [f"not read from the launch: {', '.join(unread)}; the prediction is less certain"] if unread else []
     return Parts(
         name=top.values.get("name", ""),
         model=model,
         cluster=cluster,
-        measured=check(MEASURED, _nested(measured, complaints), "measured", complaints).values,
+        measured=measured,
         workload=top.values.get("workload"),
         plan=top.values.get("plan"),
         remarks=(*said, *(() if cluster is None or stated is None else _remarks(stated, cluster))),
@@ -140,27 +140,35 @@ def read_parts(
     )
 
 
-def _of_file(measured: Any, base: Path, complaints: Complaints) -> Any:
-    """What a file says was measured: a load client's result, or a log of requests."""
+def _of_file(measured: Any, base: Path, complaints: Complaints) -> tuple[Any, Mapping[str, Any]]:
+    """What a file says was measured, and of a load client's result how it was sent; else a log of requests."""
     if not isinstance(measured, str) or not files_allowed():
-        return measured
+        return measured, {}
     path = stated_path(base, measured)
-    if not path.is_file():
+    if not numbered(path)[0].is_file():
         complaints.add(f"measured is {quantities.show(measured)}; allowed: figures by name, or a file of results")
-        return None
+        return None, {}
     from sightline.loading.traces import measured_in
 
-    return complaints.note(measured_in, path) or {"requests": str(path.resolve())}
+    figures = complaints.note(measured_in, path) or {"requests": str(path.resolve())}
+    return figures, figures.pop("sent", {})
 
 
-def other_load(sent: Mapping[str, Any], workload: Any) -> list[str]:
-    """Return the rate or concurrency of a measurement where a workload states another load."""
-    arrival, batch = (workload.get(key) if isinstance(workload, Mapping) else None for key in ("arrival", "batch"))
-    stated = arrival if isinstance(arrival, Mapping) else {"concurrency": batch} if isinstance(batch, int) else {}
+UNLIKE = ", unlike the workload"
+"""How a warning ends that a measurement is of another load; no anchor has one."""
+
+
+def _other_load(sent: Mapping[str, Any], workload: Any) -> list[str]:
+    """The rate or concurrency of a measurement where a workload states another load."""
+    if not isinstance(workload, Mapping):
+        return []
+    at_once = {"rate": None} if workload.get("task") == "serve" and "trace" not in workload else {}
+    arrival, batch = workload.get("arrival", at_once), workload.get("batch")
+    stated = {"concurrency": batch} if isinstance(batch, int) else arrival if isinstance(arrival, Mapping) else {}
     return [
         f"{key} {value:g}"
         for key, value in sent.items()
-        if stated and key in ("rate", "concurrency") and stated.get(key) != value
+        if stated and key in ("rate", "concurrency") and str(stated.get(key)) not in (str(value), f"{value:g}")
     ]
 
 

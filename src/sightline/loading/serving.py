@@ -13,7 +13,7 @@ from sightline.loading.generation import plan_remarks, settled_plan
 from sightline.loading.lengths import read_lengths
 from sightline.loading.parts import CLUSTER, MODEL, read_parts
 from sightline.loading.serving_plan import check_attention_groups
-from sightline.loading.sources import check_file, stated_path
+from sightline.loading.sources import check_file, numbered, stated_path
 from sightline.loading.traces import open_trace
 from sightline.quantities import RATE, SECONDS, show
 from sightline.scenario import Arrival, RequestShape, Serve, ServingScenario, Sessions, Slo
@@ -173,7 +173,7 @@ def _trace(stated: str, base: Path, complaints: Complaints, remarks: list[str]) 
     """The path of a trace whose columns are known, and the keys of ``workload.arrival`` that it states."""
     check_file("workload.trace", stated)
     path = stated_path(base, stated)
-    if not path.is_file():
+    if not numbered(path)[0].is_file():
         why = "this is a folder; allowed: a file" if path.is_dir() else (f"this file does not exist{_near_file(path)}")
         complaints.add(f"workload.trace is {show(stated)}; {why}")
         return str(path), {}

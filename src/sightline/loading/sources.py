@@ -53,6 +53,12 @@ def stated_path(folder: Path, stated: str) -> Path:
     return path
 
 
+def numbered(name: str | Path) -> tuple[Path, int | None]:
+    """Return a path and, after #, which of the file's results is meant; None where none is named."""
+    path, _, number = str(name).rpartition("#")
+    return (Path(path), int(number)) if path and number.isdigit() and not Path(name).exists() else (Path(name), None)
+
+
 LARGEST_FILE = 64 * 2**20
 """Bytes read of one file; a scenario file beyond is a mistake."""
 

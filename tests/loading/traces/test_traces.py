@@ -724,3 +724,33 @@ def test_requests_that_agents_hand_to_others_are_told(tmp_path):
     told: list[str] = []
     assert read(written(tmp_path, json.dumps([talk]), "agents.json"), told)["prompt_tokens"] == [9]
     assert any("skipped 1 request" in sentence for sentence in told)
+
+
+@pytest.mark.parametrize(
+    ("stated", "name"),
+    [
+        ({"mean_ttft_ms": 1.0, "num_prompts": 8}, "a vllm bench serve result"),
+        ({"mean_ttft_ms": 1.0, "mean_e2e_latency_ms": 9.0}, "an SGLang bench result"),
+        ({"mean_ttft_ms": 1.0}, "a vllm or SGLang bench result"),
+        ({"input_config": {"loadgen": {}}, "request_count": {"avg": 8}}, "an aiperf summary"),
+        ({"input_config": {"perf_analyzer": {}}, "request_count": {"avg": 8}}, "a genai-perf summary"),
+    ],
+)
+def test_a_client_is_told_by_its_own_keys(tmp_path, stated, name):
+    assert (measured_in(written(tmp_path, json.dumps(stated), "result.json")) or {})["source"] == name
+
+
+@pytest.mark.parametrize("is_list", [True, False])
+def test_the_second_of_several_results_is_a_trace(tmp_path, is_list):
+    runs = [{"input_lens": [9], "output_lens": [count], "start_times": [1.0]} for count in (3, 4)]
+    text = json.dumps(runs) if is_list else "".join(json.dumps(run) + "\n" for run in runs)
+    path = written(tmp_path, text, "runs.json")
+    assert read(Path(f"{path}#2"))["output_tokens"] == [4]
+    assert refused(Path(f"{path}#3"))
+
+
+def test_a_trace_of_which_many_requests_failed_says_so(tmp_path):
+    lists = {"input_lens": [9, 9], "output_lens": [3, 0], "start_times": [1.0, 2.0], "errors": ["", "timeout"]}
+    told: list[str] = []
+    read(written(tmp_path, json.dumps({**lists, "completed": 1}), "bench.json"), told)
+    assert any("1 of 2 requests failed" in sentence for sentence in told)

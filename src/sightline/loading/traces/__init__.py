@@ -123,12 +123,17 @@ def measured_in(path: Path) -> dict[str, Any] | None:
     result = result_of(client, document, str(path))
     figures = dict(result.figures)
     timed = result.rows is not None and any({*pair} <= row.keys() for row in result.rows for pair in PAIRS)
+    logged = timed and all(TIME in row for row in result.rows or ())
     if timed:
         figures = _means(open_trace(path).whole()) | figures
-    if not figures:
+    if figures.get("completed") == 0:
+        raise InputError(f"{path} is {client.name} of which no request was completed")
+    if not figures.keys() - {"failed"}:
         raise InputError(f"{path} is {client.name} without any of its figures: {', '.join(client.figures)}")
-    stated = {key: {"mean": value} if key in TIMES else value for key, value in figures.items()}
-    return {"source": client.name, "sent": result.arrival, **stated, **({"requests": str(path)} if timed else {})}
+    stated: dict[str, Any] = {key: {"mean": value} if key in TIMES else value for key, value in figures.items()}
+    if logged:
+        stated["requests"] = str(path.resolve())
+    return {"source": client.name, "sent": result.arrival, **stated}
 
 
 TIMES: Final = ("ttft_s", "tpot_s", "itl_s", "latency_s")
@@ -143,10 +148,10 @@ def _means(columns: Columns) -> dict[str, float]:
     answered = np.isfinite(first) & np.isfinite(last)
     gaps, seconds = columns["output_tokens"] - 1, float(np.nanmax(last) - since.min())
     found = {"ttft_s": first - since, "tpot_s": (last - first)[gaps > 0] / gaps[gaps > 0], "latency_s": last - since}
+    rates = {"output_tokens_per_s": columns["output_tokens"][answered].sum(), "requests_per_s": answered.sum()}
     return {
         **{key: float(np.nanmean(values)) for key, values in found.items() if np.isfinite(values).any()},
-        "output_tokens_per_s": float(columns["output_tokens"][answered].sum()) / seconds,
-        "requests_per_s": float(answered.sum()) / seconds,
+        **({key: float(value) / seconds for key, value in rates.items()} if TIME in columns else {}),
         "completed": float(answered.sum()),
     }
 

@@ -1,7 +1,7 @@
 """Results of load clients: their requests, the figures of the whole run and how it was sent, by ``clients.yaml``."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from functools import cache
 from itertools import accumulate
 from math import isfinite
@@ -11,6 +11,7 @@ from typing import Any, Final
 from sightline.catalog.yaml12 import parse
 from sightline.content import record
 from sightline.errors import InputError
+from sightline.loading.sources import numbered
 from sightline.quantities import show
 
 Rows = Sequence[Mapping[str, Any]]
@@ -24,6 +25,9 @@ PROCESSES: Final = {
 """Our arrival process for each word of a client."""
 SECONDS: Final = {"s": 1.0, "sec": 1.0, "seconds": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 """What one is of a unit that stands beside a value."""
+FAILED: Final = "that failed or did not finish"
+MOST_FAILED: Final = 0.05
+"""Share of failed requests up to which the others show the load that was sent."""
 
 
 @record
@@ -32,6 +36,7 @@ class Client:
 
     name: str
     has: str
+    names: Mapping[str, str] = field(default_factory=dict)
     run: str = ""
     rows: str = ""
     left_out: str = ""
@@ -49,7 +54,7 @@ class Client:
 
     def wrote(self, document: Any) -> bool:
         """Whether a document looks like its own."""
-        top = document[0] if isinstance(document, list) and document else document
+        top = _first(document)
         return isinstance(top, Mapping) and any(top.keys() >= {*keys.split("+")} for keys in self.has.split())
 
 
@@ -78,19 +83,38 @@ def clients() -> tuple[Client, ...]:
 
 def client_of(document: Any) -> Client | None:
     """Return whose result a document is, or None."""
-    return next((client for client in clients() if client.wrote(document)), None)
+    client = next((client for client in clients() if client.wrote(document)), None)
+    if client is None:
+        return None
+    names = (name for name, paths in client.names.items() if _at(_first(document), paths) is not None)
+    return replace(client, name=next(names, client.name))
+
+
+def _first(document: Any) -> Any:
+    """A document, or the first of a list."""
+    return document[0] if isinstance(document, list) and document else document
+
+
+def failures(measured: Mapping[str, Any]) -> str:
+    """Return how many requests of a measured load failed; empty where it is too few to matter, or not said."""
+    completed, failed = (_number(measured.get(key)) or 0 for key in ("completed", "failed"))
+    total = completed + failed
+    return f"{failed:g} of {total:g} requests failed" if failed > MOST_FAILED * total else ""
 
 
 def result_of(client: Client, document: Any, place: str) -> Result:
     """Return what is in the one run of a result; raise `InputError` where it has another form."""
     run = _run(client, document, place)
-    left_out = {"that failed or did not finish": sum(len(_at(run, path) or ()) for path in client.left_out.split())}
+    left_out = {FAILED: sum(len(_at(run, path) or ()) for path in client.left_out.split())}
     for reason, rule in client.skipped.items():
         kept = [row for row in run if not _is_skipped(row, rule)] if isinstance(run, list) else run
         left_out[reason] = len(run) - len(kept)
         run = kept
     rows = _rows(client, run, place)
     figures = {ours: _in_unit(run, client, ours, paths) for ours, paths in client.figures.items()}
+    figures = {ours: sum(map(bool, value)) if isinstance(value, list) else value for ours, value in figures.items()}
+    if client.is_log and left_out[FAILED]:
+        figures |= {"completed": len(rows or ()), "failed": left_out[FAILED]}
     stated = {ours: _at(run, paths) for ours, paths in client.load.items()}
     arrival = _arrival(stated)
     capped = ["concurrency"] if _number(stated.get("concurrency")) and "rate" in arrival else []
@@ -99,7 +123,7 @@ def result_of(client: Client, document: Any, place: str) -> Result:
         rows=rows and sorted(rows, key=lambda row: _number(row.get("arrival_s")) or 0.0),
         left_out={reason: count for reason, count in left_out.items() if count},
         unread=(*(client.load[ours] for ours in capped), *(path for path in client.changes.split() if _at(run, path))),
-        figures={ours: float(value) for ours, value in figures.items() if _number(value) is not None},
+        figures={ours: float(n) for ours, n in figures.items() if _number(n) is not None and (n or ours != "failed")},
         arrival=arrival,
     )
 
@@ -111,14 +135,15 @@ def _is_skipped(row: Any, rule: str) -> bool:
 
 
 def _run(client: Client, document: Any, place: str) -> Any:
-    if not client.run:
-        if isinstance(document, list) and not client.is_log and len(document) != 1:
-            raise InputError(f"{place} has {len(document)} results; allowed: one")
-        return document[0] if isinstance(document, list) and not client.is_log else document
-    runs = document[client.run]
-    if not isinstance(runs, list) or len(runs) != 1:
-        raise InputError(f"{place} has {len(runs) if isinstance(runs, list) else 0} {client.run}; allowed: one")
-    return runs[0]
+    """The result of a document, or of ``FILE#2`` its second one."""
+    listed = document[client.run] if client.run else document
+    results = listed if isinstance(listed, list) and not client.is_log else [] if client.run else [listed]
+    number, count = numbered(place)[1], f"{len(results)} {client.run or 'results'}"
+    if number is None and len(results) != 1:
+        raise InputError(f"{place} has {count}; allowed: one, such as {place}#1")
+    if not 1 <= (number or 1) <= len(results):
+        raise InputError(f"{place} does not exist; the file has {count}")
+    return results[(number or 1) - 1]
 
 
 def _rows(client: Client, run: Any, place: str) -> list[dict[str, Any]] | None:

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from sightline.catalog.yaml12 import plain_reason
 from sightline.errors import InputError
-from sightline.loading.traces.clients import Client, client_of, clients, result_of
+from sightline.loading.sources import numbered
+from sightline.loading.traces.clients import Client, client_of, clients, failures, result_of
 from sightline.loading.traces.shapes import MEASURED, NEEDED, TIME, Shape, recognized
 from sightline.loading.traces.tables import Block, opened
 from sightline.quantities import counted
@@ -23,7 +24,8 @@ WEKA: Final = "WEKA conversations of agents, which all begin at once"
 
 
 def document_of(path: Path) -> Any:
-    """Return what a JSON file holds, or None for one that is a table of lines."""
+    """Return what a JSON file holds, also of ``FILE#2``, or None for one that is a table of lines."""
+    path, _ = numbered(path)
     with opened(path) as file:
         top = file.read(4096).decode("utf-8-sig", "replace").lstrip()[:1]
         if top not in ("{", "["):
@@ -48,9 +50,10 @@ def document_of(path: Path) -> Any:
     except RecursionError:
         raise InputError(f"{path} is not valid JSON: nested too deeply") from None
     except ValueError as error:
-        lines = sum(client_of(_row(line)) is not None for line in text.splitlines()) if row else 0
-        said = f"has {lines} results; allowed: one" if lines > 1 else f"is not valid JSON: {plain_reason(error)}"
-        raise InputError(f"{path} {said}") from None
+        lines = [_row(line) for line in text.splitlines() if row and line.strip()]
+        if len(lines) > 1 and all(client_of(line) for line in lines):
+            return lines
+        raise InputError(f"{path} is not valid JSON: {plain_reason(error)}") from None
 
 
 def _row(line: bytes | str) -> dict[str, Any]:
@@ -92,6 +95,8 @@ def _of_client(client: Client, document: Any, place: str, on_remark: OnRemark) -
         raise InputError(f"{place} is {client.name} without its requests; run the client so that it saves each of them")
     for reason, count in result.left_out.items():
         on_remark(f"{place}: skipped {counted(count, 'request')} {reason}")
+    if failed := failures({"completed": len(result.rows), **result.figures}):
+        on_remark(f"{place}: {failed}; the load has only the others")
     if result.unread:
         on_remark(f"{place} says how requests were sent by what is not read: {', '.join(result.unread)}")
     if (completed := result.figures.get("completed", 0)) > len(result.rows):
