@@ -32,6 +32,7 @@ FILES = {
         "workload.trace={file}",
     ),
     "bench.json": ('{"request_throughput": 2.0, "input_lens": [1]}', "workload.trace={file}"),
+    "aiperf.json": ('{"input_config": {}, "time_to_first_token": {"avg": 3.0}}', "--anchor {file}@SCENARIO"),
 }
 
 

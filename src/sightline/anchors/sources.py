@@ -55,7 +55,7 @@ def anchor_of_figures(
     """
     _check_load(scenario)
     if failed := failures(measured):
-        raise InputError(f"anchor '{name}': {failed}; allowed: {MOST_FAILED:.0%}")
+        raise InputError(f"anchor '{name}': {failed}; allowed: {100 * MOST_FAILED:g} %")
     unused = tuple(key for key in measured if key not in (*QUANTITIES, LOG, *WITHOUT_TIME))
     if LOG in measured:
         return anchor_of_load(_logged(name, scenario, folder / str(measured[LOG])), unused)

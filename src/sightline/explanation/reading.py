@@ -16,7 +16,6 @@ from sightline.loading import load, to_mapping
 from sightline.loading.checks import with_value
 from sightline.loading.sources import cell_value, numbered, read_source
 from sightline.loading.traces import measured_in
-from sightline.loading.traces.clients import failures
 from sightline.prediction import predict
 from sightline.profile import IDLE_PHASES, SERVING, TASKS, Profile, Task, task_of
 from sightline.profile.results import figure_of
@@ -204,7 +203,7 @@ def side_of_result(
         is_contended=bool(found.get("contended")),
         is_anchored=bool(result.get("anchor")),
         warnings=(*_disturbances(name, found), *result.get("remarks", ())),
-        answered=result.get("completed"),
+        answered=None if result.get("completed") is None else int(result["completed"]),
         unanswered=_unanswered(result),
     )
 
@@ -283,7 +282,6 @@ def side_of_file(path: Path, number: int | None, name: str, known: "Anchored | N
     if (measured := measured_in(path if number is None else Path(f"{path}#{number}"))) is not None:
         sent = measured.pop("sent")
         remarks = [f"{name} was sent as workload.arrival {show(sent)}"] if sent else []
-        remarks += [f"{name}: {failed}"] if (failed := failures(measured)) else []
         return side_of_result({**measured, "source": "measured", "remarks": remarks}, name)
     documents = read_source(path).documents
     if is_answer(documents[0].mapping):

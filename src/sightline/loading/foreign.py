@@ -17,6 +17,7 @@ from sightline.loading.traces.shapes import SHAPES
 
 _IMPORT: Final = "use `sightline import {file}`"
 _TRACE: Final = "use `sightline simulate --model NAME --cluster CLUSTER --set workload.trace={file}`"
+_RESULT: Final = "use `sightline simulate SCENARIO --anchor {file}@SCENARIO`"
 
 
 class _Form(NamedTuple):
@@ -90,7 +91,7 @@ def _of_mapping(mapping: Any) -> _Form | None:
     if shape is not None:
         return _Form(shape.name.partition(":")[0] or "a request trace", keys, _TRACE)
     if client := client_of(mapping):
-        return _Form(client.name, keys, _TRACE)
+        return _Form(client.name, keys, _TRACE if client.columns else _RESULT)
     return next((form for form in FORMS if form.keys & keys), None)
 
 
