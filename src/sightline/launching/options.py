@@ -62,7 +62,7 @@ class Options:
         self.missing: dict[str, str] = {}
         """By key of a scenario, the sentence on the option that says it."""
         self.opened: list[str] = []
-        """Sentences on switches that may be set or not, since somebody cleared them."""
+        """Sentences on options that were asked for and have such a value, since somebody cleared them."""
         self._values: dict[str, list[list[str]]] = {}
         self._aliases, self._units = aliases, units
         self._read: set[str] = set()
@@ -112,8 +112,8 @@ class Options:
         """Return whether an option is there."""
         self._read.add(name)
         for words in self._values.get(name, ()):
-            if words and words[0].endswith(PERHAPS) and self._is_open(name, words[0]):
-                self.opened.append(self.unknown[name])
+            if words and words[0].endswith(PERHAPS):
+                self._is_open(name, words[0])
         return name in self._values
 
     def raw(self, name: str) -> list[str]:
@@ -255,7 +255,8 @@ class Options:
     def _is_open(self, name: str, text: str) -> bool:
         """Whether a value is the shell's, which is then said."""
         if is_open := "$" in text or "`" in text:
-            self.unknown.setdefault(name, f"--{name} is {text}, which only running the script would tell")
+            said = f"--{name} is {text}, which only running the script would tell"
+            self.opened.append(self.unknown.setdefault(name, said))
         return is_open
 
     def _twice(self, name: str, one: str, other: str) -> None:

@@ -70,16 +70,14 @@ def fields_read(table: Iterable[Option[Any, R]], stated: R) -> dict[str, Any]:
 def plan_read(table: Iterable[Option[Any, Options]], options: Options) -> dict[str, Any]:
     """Return the fields of a plan that options say; those that only running the script would tell are its missing keys.
 
-    An option that no field is named after counts for the first field that asks for it.
+    That is every field that is called after such an option or asks for one.
     """
     fields: dict[str, Any] = {}
     own = {options.named(option.name): option.field for option in table if option.field}
     for option in table:
-        known = {*options.unknown}
         options.opened.clear()
         fields |= fields_read([option], options)
-        options.missing |= {f"plan.{option.field}": said for said in options.opened if option.field}
-        own |= {name: option.field for name in options.unknown if option.field and name not in {*known, *own}}
+        options.missing |= {f"plan.{option.field}": said for said in options.opened[:1] if option.field}
     options.missing |= {f"plan.{own[name]}": said for name, said in options.unknown.items() if name in own}
     return {field: value for field, value in fields.items() if f"plan.{field}" not in options.missing}
 

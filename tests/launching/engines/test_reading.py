@@ -33,6 +33,37 @@ def test_a_vllm_command_is_a_plan():
     assert "4x h100-sxm-80gb" in reading.missing["cluster"]
 
 
+@pytest.mark.parametrize(
+    ("command", "missing", "plan"),
+    [
+        (
+            "vllm serve a/b -tp 2 --enable-expert-parallel --data-parallel-size $((A * B))",
+            {"data_parallel", "expert_parallel"},
+            {"tensor_parallel": 2},
+        ),
+        ("vllm serve a/b -tp 2 --data-parallel-size $((A * B))", {"data_parallel"}, {"tensor_parallel": 2}),
+        (
+            "python -m sglang.launch_server --model-path a/b --tp $TP --dp 8 --enable-dp-attention --ep 8",
+            {"tensor_parallel"},
+            {"data_parallel": 8, "expert_parallel": 8},
+        ),
+        ("python -m sglang.launch_server --model-path a/b --tp 8 --dp $DP", {"data_parallel"}, {"tensor_parallel": 8}),
+        (
+            "python -m sglang.launch_server --model-path a/b --tp 8 --dp $DP --enable-dp-attention",
+            {"tensor_parallel", "data_parallel"},
+            {},
+        ),
+        ("trtllm-serve a/b --tp_size $TP --ep_size 2", {"tensor_parallel"}, {"expert_parallel": 2}),
+        ("trtllm-serve a/b --tp_size $TP --enable_attention_dp", {"tensor_parallel", "data_parallel"}, {}),
+    ],
+)
+def test_every_degree_that_an_open_option_decides_is_missing(command, missing, plan):
+    reading = read(command)
+    degrees = {key.removeprefix("plan.") for key in reading.missing if key.endswith("_parallel")}
+    assert degrees == missing
+    assert {key: value for key, value in reading.scenario["plan"].items() if key.endswith("_parallel")} == plan
+
+
 def test_what_no_key_stands_for_is_said_without_its_value():
     said = " ".join(read(VLLM).without_counterpart)
     assert "no key of a scenario stands for --cpu-offload-gb" in said

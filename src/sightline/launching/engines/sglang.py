@@ -56,29 +56,28 @@ def _data_parallel(request: Request) -> object:
     return ranks if ranks > _groups(request) else None
 
 
-def _stated_groups(options: Options) -> tuple[int, int, int]:
-    """Ranks that share the experts, data-parallel ranks that share nothing, and groups of data-parallel attention."""
-    ranks, data, groups = (options.number(name) or 1 for name in ("tp-size", "dp-size", "attn-dp-size"))
-    if options.flag("enable-dp-attention") and groups == 1:
-        data, groups = 1, data
-    if ranks % groups:
-        options.problems.append(f"--attn-dp-size is {groups}; allowed: a divisor of --tp-size {ranks}")
-    return ranks, data, groups
+def _stated_groups(options: Options) -> int:
+    """Groups of data-parallel attention."""
+    groups = options.number("attn-dp-size") or 1
+    return options.number("dp-size") or 1 if options.flag("enable-dp-attention") and groups == 1 else groups
 
 
 def _stated_tensor(options: Options) -> int:
-    ranks, _, groups = _stated_groups(options)
+    """Ranks of a group: all that share the experts are those of ``--tp-size``."""
+    ranks, groups = options.number("tp-size") or 1, _stated_groups(options)
+    if ranks % groups and "tp-size" not in options.unknown:
+        options.problems.append(f"--attn-dp-size is {groups}; allowed: a divisor of --tp-size {ranks}")
     return ranks // groups
 
 
 def _stated_data(options: Options) -> int | None:
-    _, data, groups = _stated_groups(options)
-    return _above_one(data * groups)
+    """All data-parallel ranks: those that share nothing, of as many groups each."""
+    return _above_one((options.number("dp-size") or 1) * (options.number("attn-dp-size") or 1))
 
 
 def _stated_sequences(options: Options) -> int | None:
     running = options.number("max-running-requests")
-    return None if running is None else max(1, running // _stated_groups(options)[2])
+    return None if running is None else max(1, running // _stated_groups(options))
 
 
 def _chunk(options: Options) -> int | None:

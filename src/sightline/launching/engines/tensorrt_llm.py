@@ -69,13 +69,12 @@ def _text(request: Request) -> str:
 
 
 def _tensor(options: Options) -> int:
-    ranks = options.number("tp-size") or 1
-    return 1 if options.flag("enable-attention-dp") else ranks
+    return 1 if options.flag("enable-attention-dp") else options.number("tp-size") or 1
 
 
 def _data(options: Options) -> int | None:
-    ranks = options.number("tp-size") or 1
-    return ranks if options.flag("enable-attention-dp") and ranks > 1 else None
+    ranks = options.number("tp-size") or 1 if options.flag("enable-attention-dp") else 1
+    return ranks if ranks > 1 else None
 
 
 def _speculative(request: Request) -> dict[str, object] | None:

@@ -58,8 +58,10 @@ ROLES: Mapping[str, str] = {"prefill": "kv_producer", "decode": "kv_consumer"}
 
 def _experts(options: Options) -> int | None:
     """Ranks that share the experts: all of them, or none."""
+    if not options.flag("enable-expert-parallel"):
+        return None
     ranks = [options.number(f"{name}-parallel-size") or 1 for name in ("tensor", "data")]
-    return ranks[0] * ranks[1] if options.flag("enable-expert-parallel") else None
+    return ranks[0] * ranks[1]
 
 
 def _graphs(options: Options) -> bool | None:
