@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from sightline.errors import InputError
+from sightline.launching.shell import variables_of
 from sightline.quantities import show
 
 SHELLS: Final = ("sh", "bash", "zsh")
@@ -53,8 +54,11 @@ def script_of(documents: Sequence[Any]) -> str:
     apart = {around.role for _, around in found} >= _ROLES.keys()
     for container, around in found:
         command = _command(container, around if apart or "modelCommand" in container else replace(around, role=""))
+        text = "\n".join([*(f"export {name}={value}" for name, value in _variables(container).items()), command])
+        # What one container sets, the next ones do not have.
+        end = " ".join(["unset", *variables_of(text)]) if command else ""
         for _ in range(around.replicas if command else 0):
-            blocks.append("\n".join([f"{CONTAINER}={len(blocks)}", *_variables(container), command]))
+            blocks.append(f"{CONTAINER}={len(blocks)}\n{text}\n{end}")
             if len(blocks) > MOST_REPLICAS:
                 raise InputError(f"more than {MOST_REPLICAS:,} containers are started, the most that is allowed")
     return "\n".join(blocks)
@@ -133,8 +137,8 @@ def _degrees(stated: Any) -> Iterator[str]:
             yield from (option,) * stated[key] if stated[key] is True else (option, str(stated[key]))
 
 
-def _variables(container: Mapping[str, Any]) -> list[str]:
-    """Assignments of the container's environment, as a list of names with values or a mapping."""
+def _variables(container: Mapping[str, Any]) -> dict[str, str]:
+    """The container's environment as a shell reads it; a value that stands elsewhere is a variable that nobody set."""
     stated = container.get("env", container.get("environment")) or ()
     pairs: list[tuple[Any, Any]] = list(stated.items()) if isinstance(stated, Mapping) else []
     for one in stated if isinstance(stated, list) else ():
@@ -142,11 +146,11 @@ def _variables(container: Mapping[str, Any]) -> list[str]:
             one.partition("=") if isinstance(one, str) else (_inside(one, "name"), "", _inside(one, "value"))
         )
         pairs.append((name, value))
-    return [
-        f"export {name}={shlex.quote(str(value))}"
+    return {
+        name: shlex.quote(str(value)) if isinstance(value, str | int | float) else f"${name}"
         for name, value in pairs
-        if isinstance(name, str) and re.fullmatch(r"[A-Za-z_]\w*", name) and isinstance(value, str | int | float)
-    ]
+        if isinstance(name, str) and re.fullmatch(r"[A-Za-z_]\w*", name)
+    }
 
 
 def _command(container: Mapping[str, Any], around: _Around) -> str:
@@ -168,7 +172,7 @@ def _command(container: Mapping[str, Any], around: _Around) -> str:
         text = next((_VARIABLE.sub(r"${\1}", word) for word in words[1:] if not word.startswith("-")), "")
         return _in_role(text, around)
     if isinstance(image, str) and image and (not command or command[0].startswith("-")):
-        words = ["docker", "run", image, *words]
+        words = ["docker", "run", *(word for name in _variables(container) for word in ("-e", name)), image, *words]
     text = " ".join(_VARIABLE.sub(r"${\1}", word) if "$" in word else shlex.quote(word) for word in words)
     return _in_role(text, around)
 

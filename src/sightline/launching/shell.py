@@ -285,6 +285,8 @@ class _Script:
                 self._assign(name, source)
             else:
                 words += self._words(source)
+        for gone in words[1:] if words[:1] == ["unset"] else ():
+            self.values.pop(gone, None)
         return [] if words in (["export"], ["declare"], ["local"]) else words
 
     def _branched(self, source: "Scanner") -> bool:

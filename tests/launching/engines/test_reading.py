@@ -471,3 +471,14 @@ def test_options_of_branches_with_an_equals_sign_do_not_conflict():
 def test_an_image_that_is_fetched_or_built_is_no_server(other):
     script = f"#!/bin/bash\n{other}\ndocker run --gpus all vllm/vllm-openai:latest --model a --tensor-parallel-size 2\n"
     assert (_plan(script)["tensor_parallel"], _plan(script)["replicas"]) == (2, 1)
+
+
+@pytest.mark.parametrize("how", ["-e VLLM_USE_DEEP_GEMM", "--env=VLLM_USE_DEEP_GEMM", "--env=VLLM_USE_DEEP_GEMM=1"])
+def test_variables_that_are_named_for_a_container_are_its_own(how):
+    script = f"export VLLM_USE_DEEP_GEMM=1 VLLM_KEPT=1\ndocker run {how} vllm/vllm-openai --model Qwen/Qwen3-32B\n"
+    assert read(script).unread == ["VLLM_USE_DEEP_GEMM"]
+
+
+def test_a_variable_that_is_unset_is_not_there():
+    script = "export VLLM_USE_DEEP_GEMM=1\nunset VLLM_USE_DEEP_GEMM\nvllm serve Qwen/Qwen3-32B\n"
+    assert not read(script).unread

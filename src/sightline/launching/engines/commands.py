@@ -61,8 +61,10 @@ def commands(found: Source, dialect: "Dialect") -> list[Stated]:
         # What only passes a command on, as to print it, tells no server from another.
         at = next((at for at, word in enumerate(before) if word.rpartition("/")[2] in _STARTERS), len(before))
         begin = (*(word for word in before[:at] if "=" in word), *before[at:], words[len(before)])
-        stated = {name: [value] for name, equals, value in (word.partition("=") for word in before) if equals}
-        around = {} if words[0] in _CONTAINERS else values
+        settings = [word.removeprefix("--env=") for word in before]
+        stated = {name: [value] for name, equals, value in (word.partition("=") for word in settings) if equals}
+        # A container has no variables around it but those that are named for it.
+        around = {name: values[name] for name in settings if name in values} if words[0] in _CONTAINERS else values
         seen = [" ".join(values.get(name, ())) for name in _MACHINE]
         variables = dialect.of_variables({**around, **stated})
         found_commands.append(Stated(variables=variables, words=behind, machine=(*begin, *seen), place=place))
