@@ -204,3 +204,54 @@ def test_an_image_alone_starts_no_server_that_is_known():
 def test_files_of_other_tools_are_refused_by_name(text, tool):
     with pytest.raises(InputError, match=tool):
         read(text)
+
+
+SGLANG = "{image: lmsysorg/sglang, command: [python3, -m, sglang.launch_server, --model-path, Qwen/Qwen3-32B]}"
+OTHERS = [
+    (SGLANG, "SGLang"),
+    ("{image: ghcr.io/huggingface/text-generation-inference, command: [--model-id, Qwen/Qwen3-32B]}", "TGI"),
+]
+
+
+@pytest.mark.parametrize(("other", "tool"), OTHERS)
+def test_servers_of_several_engines_are_refused(other, tool):
+    own = "{image: vllm/vllm-openai, command: [vllm, serve, Qwen/Qwen3-32B]}"
+    pods = [f"kind: Deployment\nspec: {{template: {{spec: {{containers: [{one}]}}}}}}\n" for one in (own, other)]
+    for text in (f"services:\n  a: {own}\n  b: {other}\n", "---\n".join(pods)):
+        with pytest.raises(InputError, match=f"vLLM and {tool}"):
+            read(text)
+
+
+def test_servers_of_one_script_are_of_one_engine():
+    servers = ("vllm serve Qwen/Qwen3-32B &", "python -m sglang.launch_server --model-path Qwen/Qwen3-32B &", "wait\n")
+    with pytest.raises(InputError, match="vLLM and SGLang"):
+        read("\n".join(servers))
+
+
+@pytest.mark.parametrize("command", ["command: [--model, a/b]", "args: [--model, a/b]", "command: [vllm, serve, a/b]"])
+@pytest.mark.parametrize(
+    "stated",
+    [
+        "environment: {VLLM_USE_DEEP_GEMM: 1}",
+        "environment: [VLLM_USE_DEEP_GEMM=1]",
+        "env: [{name: VLLM_USE_DEEP_GEMM, value: '1'}]",
+        "env: [{name: VLLM_USE_DEEP_GEMM, valueFrom: {configMapKeyRef: {name: a, key: b}}}]",
+    ],
+)
+def test_variables_of_a_container_are_those_of_its_server(command, stated):
+    assert read(f"services:\n  a: {{image: vllm/vllm-openai, {command}, {stated}}}\n").unread == ["VLLM_USE_DEEP_GEMM"]
+
+
+def test_variables_that_stand_for_options_of_an_image_are_read():
+    stated = "{MODEL_ID: Qwen/Qwen3-32B, NUM_SHARD: 4, QUANTIZE: fp8}"
+    found = read(f"services:\n  a: {{image: huggingface/text-generation-inference, environment: {stated}}}\n").scenario
+    assert (found["model"], found["plan"]["tensor_parallel"]) == ("qwen3-32b", 4)
+    assert found["plan"]["quantization"] == ["fp8"]
+
+
+def test_a_container_has_no_variable_of_another():
+    serve = "vllm serve Qwen/Qwen3-32B -tp ${TP:-2}"
+    for first in (f"command: [sh, -c, '{serve}'], environment: {{TP: 4}}", f"command: [sh, -c, 'TP=4; {serve}']"):
+        found = read(f"services:\n  a: {{{first}}}\n  b: {{command: [sh, -c, '{serve}']}}\n")
+        assert any("servers differ" in said for said in found.without_counterpart)
+        assert "plan.tensor_parallel" not in found.missing

@@ -129,6 +129,10 @@ def read(source: str | Path) -> Reading:
     name = next((name for name in READERS if _module(name).claims(found)), None)
     if name is None:
         raise InputError(_other(source) or _unreadable(found))
+    engines = list(ENGINE_WRITERS.values()) if name in ENGINE_WRITERS.values() else []
+    tools = [reader(READERS[engine]).tool for engine in engines if _module(engine).claims(found)]
+    if len(tools) > 1:
+        raise InputError(f"{found.place} starts servers of several engines, {' and '.join(tools)}; a scenario has one")
     reading: Reading = _module(name).read(found)
     known = stack_of(found) or reader(READERS[name])
     unread = {"unread": list(reading.unread)} if reading.unread else {}
