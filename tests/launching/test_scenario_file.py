@@ -68,9 +68,13 @@ def test_a_batch_that_follows_from_the_devices_is_not_missing(whole, cluster):
     assert "workload.global_batch" in completed(read(config), {}).missing
 
 
-@pytest.mark.parametrize(
-    "given", [{"plan.tensor_parallel": 2}, {"cluster": "somewhere"}, {"workload.global_batch": 64}]
-)
+def test_devices_that_share_samples_count_once():
+    config = '{"train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 8}'
+    reading = completed(read(config), {"cluster": "8x a100-sxm-80gb", "plan.tensor_parallel": 2})
+    assert reading.scenario["workload"]["global_batch"] == 4 * 8 * 4
+
+
+@pytest.mark.parametrize("given", [{"cluster": "somewhere"}, {"workload.global_batch": 64}])
 def test_a_batch_that_does_not_follow_is_left_to_the_user(given):
     config = '{"train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 8}'
     reading = completed(read(config), {"cluster": "8x a100-sxm-80gb", **given})

@@ -177,10 +177,10 @@ def _of_cluster(
     scenario: dict[str, Any], reading: Reading, settings: Mapping[str, Any]
 ) -> tuple[dict[str, Any], list[str]]:
     """The scenario with the batch of the cluster's devices, which are known now, and what that changes."""
-    before = scenario["workload"].get("global_batch")
+    before = scenario.get("workload", {}).get("global_batch")
     if "workload.global_batch" not in settings:
         scenario = with_batch(scenario, reading.samples_per_device, _devices(scenario.get("cluster")))
-    batch = scenario["workload"].get("global_batch")
+    batch = scenario.get("workload", {}).get("global_batch")
     said = f"the launch starts another number of devices than the cluster has: workload.global_batch is {batch}"
     return with_tokens(scenario, reading.steps), [] if before in (None, batch) else [f"{said}, not {before}"]
 
