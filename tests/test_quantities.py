@@ -23,6 +23,7 @@ from sightline.quantities import (
     distinct,
     either,
     format_quantity,
+    listed,
     parse_quantity,
     percent,
     show,
@@ -210,3 +211,10 @@ def test_a_change_in_per_cent_has_its_sign():
 def test_a_share_that_rounds_to_nothing_has_no_minus():
     assert percent(-0.0001, 1) == "0.0 %"
     assert percent(-0.0001, 1, signed=True) == "+0.0 %"
+
+
+def test_names_of_others_are_listed_cut_and_quoted():
+    assert listed(["a", "b"]) == "a, b"
+    assert listed([f"k{i}" for i in range(40)]).endswith("k11 and 28 more")
+    assert listed(["x\x00"]) == "'x\\x00'"
+    assert len(listed(["k" * 5000])) < 200

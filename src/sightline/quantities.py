@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from reprlib import Repr
 from typing import Any, TypeAlias
@@ -373,6 +373,16 @@ def show(value: object) -> str:
         return _SHORT.repr(value)
     except ValueError:  # an integer longer than Python converts to decimal
         return "a huge number"
+
+
+_MOST_NAMES, _LONGEST_NAME = 12, 80
+
+
+def listed(names: Collection[str]) -> str:
+    """Return names of others as a message lists them: the first few, quoted and cut where they are long or odd."""
+    shown = [name if name.isprintable() and len(name) <= _LONGEST_NAME else show(name) for name in names]
+    rest = len(shown) - _MOST_NAMES
+    return ", ".join(shown[:_MOST_NAMES]) + (f" and {rest:,} more" if rest > 0 else "")
 
 
 def _shown(value: float, digits: int) -> str:

@@ -127,7 +127,7 @@ def read_parts(
     unread = tuple(top.values.get("unread", ()))
     said = [f"{top.values['measured']} was measured with {', '.join(other)}{UNLIKE}"] if other else []
     said += [f"measured: {failed}"] if (failed := failures(measured)) else []
-    said += [f"not read from the launch: {', '.join(unread)}; the prediction is less certain"] if unread else []
+    said += [f"not read from the launch: {quantities.listed(unread)}; the prediction is less certain"] if unread else []
     return Parts(
         name=top.values.get("name", ""),
         model=model,

@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 from sightline.content import record
 from sightline.loading.models.family import spellings
-from sightline.quantities import show
+from sightline.quantities import listed, show
 from sightline.scenario.model import WeightPart
 
 _PLAIN: Mapping[str, str] = {"float16": "fp16", "float32": "fp32"}
@@ -52,7 +52,7 @@ def checkpoint_of(config: Mapping[str, Any], *, experts: bool) -> Checkpoint:
     found = _stated(said, config, plain, experts=experts)
     known = spellings().quantization if found.kv_cache else {*spellings().quantization} - {*_CACHE}
     unread = [f"quantization_config.{key}" for key, own in said.items() if own and key not in known]
-    return replace(found, remark=f"ignored keys: {', '.join(unread)}") if unread else found
+    return replace(found, remark=f"ignored keys: {listed(unread)}") if unread else found
 
 
 def _stated(said: Mapping[str, Any], config: Mapping[str, Any], plain: str, *, experts: bool) -> Checkpoint:

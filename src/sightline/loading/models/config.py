@@ -35,7 +35,7 @@ from sightline.loading.models.layers import (
     window_of,
 )
 from sightline.loading.sources import files_allowed, read_json, read_text, stated_path
-from sightline.quantities import show
+from sightline.quantities import listed, show
 from sightline.scenario import Model
 from sightline.scenario.precision import CHECKPOINT_FORMATS
 from sightline.validators import declared
@@ -154,7 +154,7 @@ def read_model(config: Mapping[str, Any], *, name: str = "", written: Mapping[st
     complaints.add(*(f"model.{problem}" for problem in refused))
     complaints.raise_any()
     if unread:
-        assumed.append(f"ignored keys: {', '.join(unread)}")
+        assumed.append(f"ignored keys: {listed([*unread])}")
     values = settled(figures.values, config, family, assumed)
     complaints.add(*(f"model.{problem}" for problem in _inconsistencies(values, family)))
     complaints.raise_any()

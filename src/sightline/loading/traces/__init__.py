@@ -14,7 +14,7 @@ from sightline.loading.traces.documents import document_of, table_of
 from sightline.loading.traces.rows import LATE_S, Columns, Conversations, Reader, iterate
 from sightline.loading.traces.shapes import MOMENTS, SPANS, TIME, Shape, recognized, unread
 from sightline.loading.traces.tables import Block, blocks_of
-from sightline.quantities import counted
+from sightline.quantities import counted, listed
 
 __all__ = ["PAIRS", "Columns", "Trace", "measured_in", "open_trace"]
 
@@ -100,7 +100,7 @@ def open_trace(path: Path, on_remark: Callable[[str], None] = _ignore) -> Trace:
         raise InputError(f"cannot read {path}: {reason(error)}") from None
     shape, rows = known or (recognized(header, str(path)), None)
     if columns := unread(shape, header):
-        on_remark(f"{path}: columns not read: {', '.join(columns)}")
+        on_remark(f"{path}: columns not read: {listed(columns)}")
     return Trace(path=path, shape=shape, document=rows)
 
 

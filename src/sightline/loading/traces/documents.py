@@ -11,7 +11,7 @@ from sightline.loading.sources import numbered
 from sightline.loading.traces.clients import Client, client_of, clients, failures, result_of
 from sightline.loading.traces.shapes import MEASURED, NEEDED, TIME, Shape, recognized
 from sightline.loading.traces.tables import Block, opened
-from sightline.quantities import counted
+from sightline.quantities import counted, listed
 
 OnRemark = Callable[[str], None]
 CHARACTERS: Final = 4
@@ -98,7 +98,7 @@ def _of_client(client: Client, document: Any, place: str, on_remark: OnRemark) -
     if failed := failures({"completed": len(result.rows), **result.figures}):
         on_remark(f"{place}: {failed}; the load has only the others")
     if result.unread:
-        on_remark(f"{place} says how requests were sent by what is not read: {', '.join(result.unread)}")
+        on_remark(f"{place} says how requests were sent by what is not read: {listed(result.unread)}")
     if (completed := result.figures.get("completed", 0)) > len(result.rows):
         on_remark(f"{place} keeps {len(result.rows)} of {completed:g} requests; the load has only those")
     names = tuple(dict.fromkeys(name for row in result.rows for name in row))
