@@ -32,10 +32,11 @@ def _form(name: str, keys: str, use: str) -> _Form:
     return _Form(name, frozenset(keys.split()), use)
 
 
+_MODEL: Final = _form("a Hugging Face config", "architectures model_type", "use --model {file}")
 FORMS: Final = (
     _form("a LLaMA-Factory configuration", "finetuning_type model_name_or_path stage", _IMPORT),
     _form("an axolotl configuration", "base_model", _IMPORT),
-    _form("a Hugging Face config", "architectures model_type", "use --model {file}"),
+    _MODEL,
     _form("a DeepSpeed configuration", "zero_optimization train_micro_batch_size_per_gpu train_batch_size", _IMPORT),
     _form("an accelerate configuration", "compute_environment distributed_type", _IMPORT),
     _form("a Kubernetes or Docker Compose file", "apiVersion services", _IMPORT),
@@ -44,7 +45,6 @@ FORMS: Final = (
     _form("a part of a model", "weight_map tokenizer_class _from_model_config", "use --model with its folder"),
 )
 """Forms of mappings, in the order in which they are tried: each has one of its keys."""
-_MODEL: Final = FORMS[2]
 _TEXTS: Final = (
     _form("a launch script", r"(?s)#!.*|.*^[^:,#\n]*\b(?:torchrun|deepspeed|accelerate)\s.*", _IMPORT),
     _form("a torchtitan configuration", r"(?s).*^\[(?:model|training|parallelism)\]\s*$.*", _IMPORT),

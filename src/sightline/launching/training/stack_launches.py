@@ -20,7 +20,7 @@ from sightline.launching.training.shared import on_every_node, per_node, whole, 
 from sightline.launching.training.stack_dialects import SPELLED, sizes_of
 from sightline.launching.training.stacks import Stack, reading_of, stacks, values_of
 from sightline.loading import scenario_from_mapping
-from sightline.loading.checks import stated_at, with_value
+from sightline.loading.checks import stated_at
 from sightline.loading.written import to_mapping
 from sightline.quantities import show
 from sightline.scenario import Model, Scenario
@@ -81,7 +81,7 @@ def write(scenario: Any, tool: str | None = None) -> Launch:
     }
     texts = {SHARDED[name]: script.json_text(settings) for name, settings in files.items()}
     own_keys = {key: value for key, value in stated.items() if key not in stack.unwritten.split()}
-    whole_file = _nested(stack, {**own_keys, **{key: SHARDED[key] for key in files}})
+    whole_file = stack.nested({**own_keys, **{key: SHARDED[key] for key in files}})
     skew, lengths = asked.plan.expert_skew, asked.workload.lengths
     return Launch(
         framework=stack.name if tool else framework,
@@ -95,14 +95,6 @@ def write(scenario: Any, tool: str | None = None) -> Launch:
             *on_every_node(asked.cluster),
         ],
     )
-
-
-def _nested(stack: Stack, stated: Mapping[str, Any]) -> dict[str, Any]:
-    """Keys ``group.key`` as groups, where a tool has groups."""
-    whole_file: dict[str, Any] = {}
-    for key, value in stated.items():
-        whole_file = with_value(whole_file, key, value) if stack.is_nested else {**whole_file, key: value}
-    return whole_file
 
 
 def has_model(tool: str, model: Model, task: str) -> bool:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from functools import cache, reduce
+from functools import cache, lru_cache, reduce
 from pathlib import Path
 from typing import Any, Final
 
@@ -48,8 +48,8 @@ class Marks:
             names = "|".join(re.escape(command.strip()) for command in self.commands.split(","))
             if self.commands and re.search(rf"[ /]({names}) ", f" {' '.join(found.words)} "):
                 return True
-            given = {name.replace("-", "_") for name in Options(found.words).names()}
-            if self.options and {*self.options.split()} <= given:
+            given = Options(found.words).names() if self.options else ()
+            if self.options and {*self.options.split()} <= {name.replace("-", "_") for name in given}:
                 return True
         stated = (found.mapping or (file_of(found) if self.commands else {})).keys()
         return len({*self.keys.split()} & stated) > 1 and not {*self.never.split()} & stated
@@ -98,12 +98,22 @@ class Stack(Marks):
         """Its name, as readers of other launches call it."""
         return self.name
 
+    def nested(self, stated: Mapping[str, Any]) -> dict[str, Any]:
+        """Return keys ``group.key`` as groups, where a tool has groups."""
+        if not self.is_nested:
+            return dict(stated)
+        return reduce(lambda whole, key: with_value(whole, key, stated[key]), stated, {})
+
+    @property
+    def valued(self) -> frozenset[str]:
+        """Its keys of which every value is read, or refused."""
+        texts = (*self.read.values(), *(str(word["key"]) for word in self.words.values()))
+        return frozenset(key for text in texts for key in text.split())
+
     @property
     def ruled(self) -> frozenset[str]:
         """Its keys that are read or refused."""
-        texts = (*self.read.values(), *(str(word["key"]) for word in self.words.values()))
-        rules = {key for rule in self.when for key in rule["if"]}
-        return frozenset({key for text in texts for key in text.split()} | rules | {*self.refused})
+        return self.valued | {key for rule in self.when for key in rule["if"]} | {*self.refused}
 
     @property
     def known(self) -> frozenset[str]:
@@ -208,7 +218,7 @@ def reading_of(
     said = {**stack.defaults, **(of_command[0] if of_command else {}), **without_none(stated)}
     said = without_none(said | (DERIVED[stack.name](said, stack.models) if stack.name in DERIVED else {}))
     refuse_values(
-        reduce(lambda whole, key: with_value(whole, key, said[key]), said, {}) if stack.is_nested else said,
+        stack.nested(said),
         numbers={_key(stack, ours, said): 1 for ours in NUMBERS if _key(stack, ours, said)},
         choices={str(word["key"]): tuple(word["values"]) for word in stack.words.values()},
     )
@@ -281,9 +291,8 @@ def _unread(stack: Stack, stated: Mapping[str, Any]) -> list[str]:
 
 def _is_named(stack: Stack, key: str, value: Any) -> bool:
     """Whether the rules of a key, if it has any, name its value."""
-    texts = (*stack.read.values(), *(str(word["key"]) for word in stack.words.values()))
     named = {_word(rule["if"][key]) for rule in stack.when if key in rule["if"]} | {*stack.refused.get(key, ())}
-    if not named or any(key in text.split() for text in texts) or {"any", "more"} & named:
+    if not named or key in stack.valued or {"any", "more"} & named:
         return True
     kinds = {type(one) for one in named}
     return _word(value) in named | {_word(stack.defaults.get(key))} or (kinds == {bool} == {type(value)})
@@ -318,6 +327,7 @@ def _rows(rows: str | None) -> list[str]:
     return [f"{how}: all are read as workload.sequence_length long; state workload.lengths" for how in said]
 
 
+@lru_cache(maxsize=8)
 def file_of(found: Source) -> Mapping[str, Any]:
     """Return what the YAML or JSON holds that a command names; nothing where there is none."""
     path = _beside(found, _named_file(found)) if found.kind == "command" and _named_file(found) else None
