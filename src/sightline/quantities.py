@@ -381,8 +381,13 @@ _MOST_NAMES, _LONGEST_NAME = 12, 80
 def listed(names: Collection[str]) -> str:
     """Return names of others as a message lists them: the first few, quoted and cut where they are long or odd."""
     shown = [name if name.isprintable() and len(name) <= _LONGEST_NAME else show(name) for name in names]
-    rest = len(shown) - _MOST_NAMES
-    return ", ".join(shown[:_MOST_NAMES]) + (f" and {rest:,} more" if rest > 0 else "")
+    return first_of(shown, _MOST_NAMES)
+
+
+def first_of(names: Sequence[str], most: int) -> str:
+    """Return the first names of a list, and how many more there are."""
+    rest = len(names) - most
+    return ", ".join(names[:most]) + (f" and {rest:,} more" if rest > 0 else "")
 
 
 def _shown(value: float, digits: int) -> str:

@@ -17,7 +17,7 @@ from sightline.loading.plans import TASKS, plan_keys
 from sightline.loading.sources import Document, Source, question_of, value_of
 from sightline.loading.training import scenario_from_mapping
 from sightline.progress import SILENT, Progress
-from sightline.quantities import show
+from sightline.quantities import first_of, show
 from sightline.scenario import Scenario
 from sightline.scenario.rules.rulebook import Broken
 
@@ -324,8 +324,7 @@ def _foreign(read: Source) -> str:
     if not found:
         return ""
     keys = list(found)
-    rest = len(keys) - _MOST_NAMES
-    names = ", ".join(keys[:_MOST_NAMES]) + (f" and {rest:,} more" if rest > 0 else "")
+    names = first_of(keys, _MOST_NAMES)
     near = [f"{key}{hint}" for key in keys if (hint := meant(key, list(known)))][:_MOST_NAMES]
     place = read.documents[0].place.rpartition(", ")[0]
     said = f"no column is a key of a scenario: {names}; known keys: {', '.join(SCENARIO)}"

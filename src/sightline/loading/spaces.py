@@ -26,7 +26,7 @@ from sightline.loading.plans import (
 from sightline.loading.serving import serving_from_mapping
 from sightline.loading.sources import Document
 from sightline.loading.training import scenario_from_mapping
-from sightline.quantities import show
+from sightline.quantities import first_of, show
 from sightline.scenario import GenerationPlan, Scenario
 from sightline.scenario.generation import SERVING_ONLY
 from sightline.scenario.space import GENERATION_FIELDS, POOL_FIELDS, TRAINING_FIELDS, Space
@@ -173,9 +173,7 @@ def _several(documents: Sequence[Document]) -> str:
     names = [one.mapping.get("name") if isinstance(one.mapping, Mapping) else None for one in documents]
     named = zip(names, documents, strict=True)
     said = [show(name) if name else one.place or "an unnamed one" for name, one in named]
-    more = f" and {len(said) - _MOST_NAMES:,} more" if len(said) > _MOST_NAMES else ""
-    listed = ", ".join(said[:_MOST_NAMES])
-    return f"got {len(said):,} scenarios ({listed}{more}); allowed: one"
+    return f"got {len(said):,} scenarios ({first_of(said, _MOST_NAMES)}); allowed: one"
 
 
 def spaces_of(mapping: Mapping[str, Any], folder: Any = None) -> list[Space[Any]]:
