@@ -90,7 +90,7 @@ def test_pieces_of_a_scattered_sum_are_added_up_and_a_sum_of_products_is_scatter
     plain, cut = layer(**split(4, tensor_overlap="none")), layer(**split(4, tensor_overlap="all"))
     assert traffic(cut.forward, "pieces summed") == 2 * 2 * TOKENS * HIDDEN * (1 + 1 / 4)
     assert traffic(plain.forward, "pieces summed") == traffic(layer().forward, "pieces summed") == 0
-    for block, beside in ((plain, "projections"), (cut, "nothing")):
+    for block, beside in ((plain, "weight gradient"), (cut, "nothing")):
         scattered = [op for op in block.backward if isinstance(op, Collective) and op.kind == "reduce_scatter"]
         assert [op.overlapped_with for op in scattered] == [beside] * 2
     sizes = [

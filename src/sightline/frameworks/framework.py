@@ -46,7 +46,7 @@ FULL_PRECISION = StateBytes(weights=4.0, gradients=4.0, optimizer=8.0)
 
 @description
 class Sharding:
-    """What data parallelism and ZeRO move, and when."""
+    """What replicas and pipeline stages move, and when."""
 
     gradient_reduce_bytes: Mapping[str, float]
     """Bytes per gradient element that data parallelism moves, by compute dtype."""
@@ -57,6 +57,9 @@ class Sharding:
     keeps_root_gathered: bool = False
     """The outermost unit of parameters, those of no layer, stays gathered from the forward to the backward pass
     (FSDP)."""
+    whole_boundaries: bool = False
+    """Without sequence parallelism every tensor-parallel rank sends a stage's whole output to the next stage, instead
+    of a share that is gathered there."""
 
     def __post_init__(self) -> None:
         fix_mappings(self)
@@ -73,8 +76,11 @@ class Overlap:
     update: bool = False
     """The gather of updated parameters under ZeRO-1 and -2 overlaps the next forward pass."""
     tensor: TensorOverlap = "none"
-    """Tensor-parallel collectives that overlap matmuls: none; backward: those of the backward pass with its matmuls;
-    all: those of the forward pass too, cut into chunks."""
+    """Tensor-parallel collectives that overlap matmuls: none; backward: those of column-split projections' gradients;
+    all: with sequence parallelism the others too, cut into chunks."""
+    sequence_gradients: bool = False
+    """With sequence parallelism those of column-split projections' gradients always do: the option is of all-reduces
+    (``--no-async-tensor-model-parallel-allreduce``)."""
     pipeline: bool = False
     """With virtual stages, stage-to-stage transfers overlap compute."""
     interleaved_groups: bool = False

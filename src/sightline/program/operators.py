@@ -95,9 +95,10 @@ CollectiveRanks = Literal[
 that an expert is split over; of context-parallel ones those that split heads, or neighbors on a ring; of pipeline
 stages two neighbors."""
 
-OverlappedWith = Literal["projections", "attention", "micro-batch", "nothing"]
-"""What a collective may overlap with: the projections, as far as the framework overlaps them; the kernels of attention
-that work on what came before; another micro-batch, where the plan overlaps experts' exchange; nothing."""
+OverlappedWith = Literal["projections", "input gradient", "weight gradient", "attention", "micro-batch", "nothing"]
+"""What a collective may overlap with: the projections, where the framework cuts both into chunks; one gradient of its
+own module's column-split projections, as far as the framework overlaps them; the kernels of attention that work on what
+came before; another micro-batch, where the plan overlaps experts' exchange; nothing."""
 
 
 @record

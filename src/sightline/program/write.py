@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from sightline.program.blocks.layer import Layer, TokenMixer, layer, layer_name, mixer_of
 from sightline.program.kernels import Kernels, TrainingKernels, training_kernels
-from sightline.program.operators import ADAPTER_PARTS, Operator, collective
+from sightline.program.operators import ADAPTER_PARTS, collective
 from sightline.program.program import Block, LinearLayer, Program, Step, Sublayer, backward_of, elementwise, forward_of
 from sightline.program.shapes import Shapes
 from sightline.program.techniques.context_parallel import exchange_bytes
 from sightline.program.techniques.low_precision import blended, low_precision_weights, stored_bytes
 from sightline.program.techniques.muon import with_muon
 from sightline.program.techniques.recomputation import with_recompute
-from sightline.program.techniques.tensor_parallel import enter_region
+from sightline.program.techniques.tensor_parallel import enter_region, handed_on, handed_on_in_shares
 from sightline.quantities import Number, anywhere, larger
 from sightline.scenario import LayerKind, Scenario, Workload
 
@@ -58,13 +58,8 @@ def _training(x: TrainingKernels) -> Program:
         embedding=embedding_block(in_16_bit),
         layers=tuple(layers),
         head=last,
-        boundary=stage_boundary(x, x.hidden_bytes * x.model.residual_streams),
+        boundary=handed_on(x, x.hidden_bytes * x.model.residual_streams),
     )
-
-
-def stage_boundary(x: Kernels, activation_bytes: Number) -> list[Operator]:
-    """Return how a tensor-parallel rank hands its share of an activation to the next pipeline stage."""
-    return collective("residual", "send_recv", activation_bytes / x.t, ranks="stages", overlapped_with="nothing")
 
 
 def embedding_steps(x: Kernels) -> list[Step]:
@@ -87,7 +82,7 @@ def _inference(x: "InferenceKernels") -> Program:
         embedding=Block(name="embedding", forward=forward_of(embedding_steps(x))),
         layers=tuple(_inference_layer(x, kind) for kind in x.model.kinds),
         head=Block(name="head", forward=forward_of(head_steps(x))),
-        boundary=stage_boundary(x, x.hidden_bytes),
+        boundary=handed_on_in_shares(x, x.hidden_bytes),
     )
 
 

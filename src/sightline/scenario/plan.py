@@ -92,7 +92,8 @@ class Plan:
     sequence_parallel: Annotated[Count | bool, flag] = False
     """Activations between tensor-parallel regions are split along the sequence (arXiv 2205.05198)."""
     tensor_overlap: TensorOverlap | None = None
-    """Tensor-parallel collectives that overlap matmuls."""
+    """Tensor-parallel collectives that overlap matmuls; ``all`` needs ``sequence_parallel``, with which Megatron always
+    overlaps those of its backward pass."""
     overlap_gradient_reduce: bool | None = None
     """The reduction of gradients overlaps the backward pass (Megatron's ``--overlap-grad-reduce``)."""
     overlap_parameter_gather: bool | None = None

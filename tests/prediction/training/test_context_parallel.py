@@ -52,7 +52,7 @@ def test_rows_name_the_exchange_and_its_bytes(exchange):
 
 @given(st.floats(0, 10), st.floats(0, 10), st.floats(0, 1))
 def test_a_transfer_shows_where_it_outlasts_the_work_beside_it(transfer_s, work_s, slowdown):
-    behind = Overlap(kind="none", chunks=1.0, slowdown=slowdown, experts=False).behind(transfer_s, work_s)
+    behind = Overlap(slowdown=slowdown).behind(transfer_s, work_s)
     assert 0 <= behind <= transfer_s + 1e-12
     assert behind >= transfer_s - work_s - 1e-12
     if slowdown == 0:

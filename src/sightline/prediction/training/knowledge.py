@@ -233,7 +233,9 @@ def _time_s(
             # A stage waits for the one before it in the pipeline's schedule, not here.
             if op.ranks == "stages":
                 return c.collective_slowdown * cost.time_s
-            ranks = groups(op.ranks).size
+            # Pieces are gathered a few kernels after they were scattered, before any rank falls behind again.
+            waits = op.ranks != "tensor" or op.kind != "all_gather"
+            ranks = groups(op.ranks).size if waits else 1.0
             return c.collective_slowdown * cost.time_s + c.synchronization_s * np.log2(ranks)
     return cost.time_s * c.attention_slowdown
 

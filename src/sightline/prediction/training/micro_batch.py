@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 
 from sightline.content import record
 from sightline.cost.prices import Prices
-from sightline.frameworks import TensorOverlap
 from sightline.prediction.pass_times import PassTimes, operator_times, seconds_of, sum_of_passes
 from sightline.prediction.schedules.closed_forms import run_apart
 from sightline.prediction.training.stages import StageContents, stage_contents
@@ -14,6 +13,9 @@ from sightline.program.operators import ATTENTION_CORE, EXPERT_MODULES
 from sightline.program.techniques.context_parallel import FURTHER_CHUNKS
 from sightline.quantities import Number, anywhere, either, larger, plain, smaller
 from sightline.scenario import Scenario
+
+GRADIENTS = ("input gradient", "weight gradient")
+"""What column-split projections make in the backward pass, beside which collectives may run."""
 
 
 class BlockTimes(NamedTuple):
@@ -32,28 +34,28 @@ class BlockTimes(NamedTuple):
 class Overlap:
     """Which collectives of a block run while kernels work, and what the host waits for."""
 
-    kind: TensorOverlap
-    chunks: Number
+    gradients: Number = 0.0
+    """1.0 where collectives before and behind a gradient's product run beside the products that make gradients."""
+    pieces: Number = 0.0
+    """1.0 where collectives are cut into chunks and run beside the projection that they feed or that feeds them."""
+    chunks: Number = 1.0
     """Pieces that a forward matmul's collective is cut into: one per rank, of which one stays exposed."""
-    slowdown: Number
+    slowdown: Number = 0.0
     """Share of the hidden time by which the overlapped kernels slow down."""
-    experts: bool
+    experts: bool = False
     """Tokens travel to experts and back while another micro-batch is computed."""
     counts: bool = False
     """Before it launches a layer's experts the host waits for the numbers of tokens that the router gave them."""
 
     def exposed_s(self, collective_s: Number, matmul_s: Number, *, backward: bool) -> Number:
-        """Seconds that collectives add to the matmuls they may overlap with."""
-        if self.kind == "none" or (self.kind == "backward" and not backward):
-            return collective_s
-        first_s = 0.0 if backward else collective_s / self.chunks
-        return first_s + self.behind(collective_s - first_s, matmul_s)
+        """Seconds that collectives add to the projections that they are cut into chunks with."""
+        hidden_s = self.pieces * (collective_s - (0.0 if backward else collective_s / self.chunks))
+        return collective_s - hidden_s + self.behind(hidden_s, matmul_s)
 
     def outlasting_s(self, collective_s: Number, matmul_s: Number, *, backward: bool) -> Number:
-        """Seconds by which collectives take longer than the matmuls that they overlap with."""
-        if self.kind == "none" or (self.kind == "backward" and not backward):
-            return 0.0
-        return larger(collective_s - (0.0 if backward else collective_s / self.chunks) - matmul_s, 0.0)
+        """Seconds by which collectives take longer than the projections that they overlap with."""
+        hidden_s = self.pieces * (collective_s - (0.0 if backward else collective_s / self.chunks))
+        return larger(hidden_s - matmul_s, 0.0)
 
     def behind(self, transfer_s: Number, work_s: Number) -> Number:
         """Seconds that fully overlapped transfers add to the work that hides them."""
@@ -97,8 +99,12 @@ def exposed_collectives_s(
 ) -> dict[str, Number]:
     """Return the exposed seconds of a pass's collectives by what they overlap with."""
     exposed_s = _collectives_s(operators, prices)
-    if "projections" in exposed_s:
-        exposed_s["projections"] = overlap.exposed_s(*_projections_s(operators, prices), backward=backward)
+    for gradient in GRADIENTS:
+        if gradient in exposed_s and anywhere(overlap.gradients):
+            exposed_s[gradient] = _beside_products_s(operators, prices, overlap, gradient)
+    if "projections" in exposed_s and anywhere(overlap.pieces):
+        sent_s, work_s = _projections_s(operators, prices)
+        exposed_s["projections"] = overlap.exposed_s(sent_s, work_s, backward=backward)
     if "attention" in exposed_s:
         chunks_s = seconds_of(_hiding(operators, "attention"), prices)
         exposed_s["attention"] = overlap.behind(exposed_s["attention"], chunks_s)
@@ -109,6 +115,16 @@ def exposed_collectives_s(
         # Work that hides other transfers has no time left for these.
         work_s = seconds_of(_hiding(operators, "micro-batch"), prices) - hidden_s
         exposed_s["micro-batch"] = overlap.behind(exposed_s["micro-batch"], work_s)
+    return exposed_s
+
+
+def _beside_products_s(operators: Sequence[Operator], prices: Prices, overlap: Overlap, gradient: str) -> Number:
+    """Seconds that collectives add to the products of a gradient which they run beside, each to its own module's."""
+    sent = [op for op in operators if isinstance(op, Collective) and op.overlapped_with == gradient]
+    products, exposed_s = _hiding(operators, gradient), 0.0 * overlap.gradients
+    for module in dict.fromkeys(op.module for op in sent):
+        sent_s, work_s = (seconds_of([op for op in ops if op.module == module], prices) for ops in (sent, products))
+        exposed_s = exposed_s + sent_s - overlap.gradients * (sent_s - overlap.behind(sent_s, work_s))
     return exposed_s
 
 
@@ -123,6 +139,8 @@ def outlasted_work(
         outlasts: Any = False
         if overlapped == "projections":
             outlasts = overlap.outlasting_s(collective_s, work_s, backward=backward) > 0.0
+        elif overlapped in GRADIENTS:
+            outlasts = overlap.gradients * collective_s > work_s
         elif overlapped == "attention" or (overlapped == "micro-batch" and overlap.experts):
             outlasts = collective_s > work_s
         if anywhere(outlasts):
@@ -151,6 +169,9 @@ def _hiding(operators: Sequence[Operator], overlapped: str) -> list[Operator]:
     if overlapped == "projections":
         # Attention's products wait for the collective's result; projections overlap with it.
         return [op for op in work if isinstance(op, Matmul) and op.module != ATTENTION_CORE]
+    if overlapped in GRADIENTS:
+        # Row-split projections, which get their gradients gathered, come before.
+        return [op for op in work if isinstance(op, Matmul) and op.direction == overlapped and op.part != "down"]
     if overlapped == "attention":
         # A block of keys travels while attention works on the one before, each about as long as the next.
         return [op for op in work if isinstance(op, FlashAttention) and op.part in FURTHER_CHUNKS]

@@ -251,8 +251,11 @@ def prices_in_step(
 
 def _overlap(scenario: Scenario, constants: TrainingConstants) -> Overlap:
     plan, framework = scenario.plan, scenario.plan.framework
+    kind, split = plan.tensor_overlap or framework.overlap.tensor, np.asarray(plan.sequence_parallel) != 0
+    split = split if split.ndim else bool(split)
     return Overlap(
-        kind=plan.tensor_overlap or framework.overlap.tensor,
+        gradients=1.0 * ((kind != "none") | (split & framework.overlap.sequence_gradients)),
+        pieces=1.0 * ((kind == "all") & (split | (framework.ideal is not None))),
         chunks=plan.tensor_parallel * 1.0,
         slowdown=constants.overlap_slowdown,
         experts=plan.expert_overlap or plan.both_ways,

@@ -211,7 +211,7 @@ def _sent(priced: Priced, times: StepTimes) -> list[tuple[str, str, Number, Numb
     """Module, operator, count, bytes over the network and seconds of exposed transfers outside of blocks."""
     plan, embedding = priced.scenario.plan, priced.program.embedding
     messages = 2.0 * times.micro_batches * plan.virtual_stages
-    sent_bytes = messages * sum(op.network_bytes for op in priced.program.boundary)
+    sent_bytes = messages * sum(op.network_bytes for op in priced.program.boundary if op.part == "send-recv")
     table_bytes = (
         embedding.trained_parameters * plan.framework.sharding.gradient_reduce_bytes[plan.high_precision_dtype]
     )

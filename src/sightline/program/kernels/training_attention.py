@@ -84,7 +84,7 @@ class TrainingAttention(TrainingElementwise):
     def gather_latents(self, width: Number) -> list[Step]:
         """Latent vectors, made from every rank's piece of the sequence, are gathered; their gradients are summed."""
         size = self.element_bytes * self.tokens * width
-        return [Step(gathered(self, "qkv", size), summed(self, "qkv", size))]
+        return [Step(gathered(self, "qkv", size), summed(self, "qkv", size, "weight gradient"))]
 
     def join_heads(self) -> list[Step]:
         """Rotary parts are joined to every head's own: one copy of queries and keys, and the cut of keys from values.

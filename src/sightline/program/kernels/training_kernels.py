@@ -17,7 +17,7 @@ from sightline.program.routing import RoutedExperts, busiest_share, distinct_ran
 from sightline.program.shapes import ELEMENT_BYTES, framework_under, low_precision_of, trained_by
 from sightline.program.techniques.context_parallel import exchange, head_ranks
 from sightline.program.techniques.low_precision import low_precision, quantized, transposed_weights
-from sightline.program.techniques.tensor_parallel import enter_region, leave_region
+from sightline.program.techniques.tensor_parallel import enter_region, leave_backward, leave_region
 from sightline.quantities import Number, either, plain, rounded_up
 from sightline.scenario import Experts, LayerKind, LinearAttention, Scenario
 
@@ -303,7 +303,12 @@ class TrainingKernels(TrainingAttention):
         step = Step([*inputs, *(low_precision(self, op) for op in product.forward)], backward)
         caps = [soft_cap(self, "head", "capped logits", outputs)] if self.model.logit_cap else []
         transform = [self.linear(LinearLayer("head", "transform", h, width))] if self.model.transforms else []
-        return [*transform, Step(enter_region(self, "head"), leave_region(self, "head")), step, *caps]
+        return [
+            *transform,
+            Step(enter_region(self, "head"), leave_backward(self, "head", trained=trained)),
+            step,
+            *caps,
+        ]
 
     def choose(self) -> list[Step]:
         """Cross-entropy; unfused it is several kernels in fp32, whose gradient autograd may write out."""

@@ -138,7 +138,9 @@ class TrainingLinear(TrainingShapes):
 
         ``enters`` is False where the input was gathered for others already, and its gradient is summed with theirs.
         """
-        entering = Step(enter_adapted(self, module, targets), leave_backward(self, module))
+        joined, trained = not self.framework.native.separate_projections, self.trained.projections
+        left = leave_backward(self, module, trained=trained, joined=joined)
+        entering = Step(enter_adapted(self, module, targets), left)
         return [*([entering] if enters else []), *projections, Step((), reenter_region(self, module))]
 
     def leave(self, module: Module) -> list[Step]:

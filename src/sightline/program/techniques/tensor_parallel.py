@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from sightline.program.operators import Module, Operator, OverlappedWith, collective
 from sightline.program.program import moving
-from sightline.program.shapes import TrainingShapes
+from sightline.program.shapes import Shapes, TrainingShapes
 from sightline.program.techniques.low_precision import gathered_share
 from sightline.quantities import Number, anywhere
 
@@ -23,11 +23,13 @@ def enter_region(x: TrainingShapes, module: Module) -> list[Operator]:
 
 
 def reenter_region(x: TrainingShapes, module: Module) -> list[Operator]:
-    """Backward before the weight gradient of a column-split projection: its input is gathered again, unless kept whole.
+    """Backward beside the input gradient of a column-split projection: its input is gathered again, unless kept whole.
 
     Frozen weights have no gradient, and an adapter next to them has kept what was gathered for it.
     """
-    return enter_region(x, module) if x.trained.projections and not x.framework.native.keeps_gathered_inputs else []
+    if not x.trained.projections or x.framework.native.keeps_gathered_inputs:
+        return []
+    return gathered(x, module, x.hidden_bytes * gathered_share(x), "input gradient")
 
 
 def leave_region(x: TrainingShapes, module: Module) -> list[Operator]:
@@ -42,14 +44,16 @@ def leave_region(x: TrainingShapes, module: Module) -> list[Operator]:
     return [*operators, moving(module, "pieces summed", traffic, count=x.split)]
 
 
-def leave_backward(x: TrainingShapes, module: Module) -> list[Operator]:
+def leave_backward(x: TrainingShapes, module: Module, *, trained: bool, joined: bool = True) -> list[Operator]:
     """Backward after a column-split projection: input gradients are reduced while the weight gradient is made.
 
-    Frozen weights have none, so nothing is left to overlap with (TransformerEngine's `layernorm_linear.py`). Where
-    collectives are cut together with a product, a gradient that is a sum over separate projections leaves none to cut.
+    Weights that are not ``trained`` have none, so nothing is left to overlap with (TransformerEngine's
+    `layernorm_linear.py`). Where collectives are cut together with the input gradient's product, a gradient that is a
+    sum over separate projections, not ``joined``, leaves none to cut.
     """
-    alone = x.framework.native.separate_projections and x.framework.native.chunked_products
-    overlapped_with: OverlappedWith = "projections" if x.trained.projections and not alone else "nothing"
+    overlapped_with: OverlappedWith = "weight gradient" if trained else "nothing"
+    if trained and x.framework.native.chunked_products:
+        overlapped_with = "projections" if joined else "nothing"
     return summed(x, module, x.hidden_bytes, overlapped_with)
 
 
@@ -71,6 +75,24 @@ def summed(
         *collective(module, "all_reduce", size, whole, overlapped_with=overlapped_with),
         *collective(module, "reduce_scatter", size, x.split, overlapped_with=overlapped_with),
     ]
+
+
+def handed_on_in_shares(x: Shapes, size: Number) -> list[Operator]:
+    """Return how a tensor-parallel rank sends its share of an activation of ``size`` bytes to the next stage."""
+    return collective("residual", "send_recv", size / x.t, ranks="stages", overlapped_with="nothing")
+
+
+def handed_on(x: TrainingShapes, size: Number) -> list[Operator]:
+    """Return how an activation of ``size`` bytes reaches the next stage from all ranks of one.
+
+    With sequence parallelism each has its piece. Without, each sends the whole, or a share that is gathered there
+    (Megatron-LM's ``scatter_gather_tensors_in_pipeline``, DeepSpeed's ``PartitionedTensor``).
+    """
+    if x.framework.sharding.whole_boundaries:
+        return collective("residual", "send_recv", size / x.r, ranks="stages", overlapped_with="nothing")
+    gathers = (x.t > 1) * (1.0 - x.split)
+    gather = collective("residual", "all_gather", size, gathers, overlapped_with="nothing")
+    return [*handed_on_in_shares(x, size), *gather]
 
 
 SHARDS_WEIGHTS: Final = 3
