@@ -13,6 +13,7 @@ from sightline.frameworks.choices import CHOICES, choices_of, with_choices
 from sightline.loading import scenario_from_mapping
 from sightline.loading.written import to_mapping
 from sightline.prediction.training.step_profile import profile_of
+from sightline.program import write_out
 from sightline.scenario import Scenario
 
 NOTHING = dict.fromkeys(CHOICES)
@@ -45,6 +46,9 @@ def test_what_a_framework_does_anyway_changes_nothing(name: str, dtype: str) -> 
         ("overlap_parameter_gather", False),
         ("gradient_reduce_dtype", "bf16"),
         ("fused_loss", False),
+        ("fused_norm", False),
+        ("fused_rope", False),
+        ("fused_activation", False),
         ("expert_launches", "grouped"),
         ("fp8_parameter_gather", False),
         ("fp8_transpose_cache", False),
@@ -74,6 +78,30 @@ def test_states_of_one_format_take_and_move_half() -> None:
     )
     assert half.memory.states.weights == wide.memory.states.weights / 2
     assert half.kernels.optimizer_traffic == wide.kernels.optimizer_traffic / 2
+
+
+def test_unfused_kernels_move_what_their_passes_do() -> None:
+    """An RMSNorm in seven kernels, forward: 28 bytes of fp32 and 8 of bf16 an element, instead of 4."""
+
+    def traffic(part: str, **plan: Any) -> list[float]:
+        plan = {"framework": "megatron", "micro_batch": 1, **plan}
+        layer = write_out(training(model="llama-2-7b", cluster="8x h100-sxm-80gb", global_batch=8, plan=plan)).layers[0]
+        return [float(op.bytes) for op in layer.forward if op.part == part]
+
+    for part, choice, times in (
+        ("norm", "fused_norm", 9.0),
+        ("rope", "fused_rope", 4.5),
+        ("activation", "fused_activation", 5 / 3),
+    ):
+        fused, apart = traffic(part), traffic(part, **{choice: False})
+        assert apart == pytest.approx([times * size for size in fused])
+        assert traffic(part, framework="transformers", **{choice: True}) == pytest.approx(fused)
+
+
+@pytest.mark.parametrize(("version", "fused"), [("0.4", False), ("0.5", True), ("0.18", True)])
+def test_megatron_rotates_in_one_kernel_from_core_0_5_on(version: str, fused: bool) -> None:
+    stated = megatron(framework_version=version).plan.to_dict()
+    assert (stated["fused_norm"], stated["fused_rope"], stated["fused_activation"]) == (True, fused, fused)
 
 
 def test_a_kernel_for_all_experts_waits_for_no_counts() -> None:

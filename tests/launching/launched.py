@@ -114,7 +114,7 @@ TRAINING_VALUES: Mapping[str, Sequence[Any]] = {
     ],
     "attention": ["flash", "eager"],
     "attention_kernel": ["flash-2", "flash-3", "cudnn", "triton"],
-    "fused_loss": [True, False],
+    **{key: [True, False] for key in ("fused_loss", "fused_norm", "fused_rope", "fused_activation")},
     "expert_launches": ["grouped", "each"],
     "vocabulary_parallel": [True, False],
     "state_dtype": ["fp32", "bf16"],

@@ -36,7 +36,7 @@ TRAINING_ONLY: Mapping[str, tuple[Values, Values]] = {
     # Engines have one attention.
     "attention": (("flash",), ("eager",)),
     "attention_kernel": ((), ("flash-2", "cudnn")),
-    "fused_loss": ((False,), (True,)),
+    **dict.fromkeys(("fused_loss", "fused_norm", "fused_rope", "fused_activation"), ((False,), (True,))),
     "expert_launches": ((), ("grouped", "each")),
     "vocabulary_parallel": ((False,), (True,)),
     "state_dtype": ((), ("fp32", "bf16")),

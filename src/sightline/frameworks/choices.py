@@ -65,12 +65,6 @@ def _overlaps_parameters(framework: Framework, on: bool) -> Framework:
     return replace(framework, overlap=replace(framework.overlap, parameters=on, update=on))
 
 
-def _fuses_loss(framework: Framework, on: bool) -> Framework:
-    loss: frozenset[FusedKernel] = frozenset({LOSS})
-    fused = framework.fusion.fused | loss if on else framework.fusion.fused - loss
-    return replace(framework, fusion=replace(framework.fusion, fused=fused))
-
-
 def _launches_experts(framework: Framework, how: str) -> Framework:
     # Only a kernel for all experts reads their sizes on the device.
     each = how == "each"
@@ -115,6 +109,16 @@ class _Choice(NamedTuple):
     """The framework with another value."""
 
 
+def _fusing(kernel: FusedKernel, *others: FusedKernel) -> _Choice:
+    """Return the choice to fuse a kernel; ``others`` are never fused without it."""
+
+    def apply(framework: Framework, on: bool) -> Framework:
+        fused = framework.fusion.fused | {kernel} if on else framework.fusion.fused - {kernel, *others}
+        return replace(framework, fusion=replace(framework.fusion, fused=fused))
+
+    return _Choice(lambda framework, _: kernel in framework.fusion.fused, apply)
+
+
 def _experts(framework: Framework, _: str) -> str:
     return "each" if framework.transformer_engine.launches_each_expert else "grouped"
 
@@ -131,7 +135,10 @@ _CHOICES: Final[Mapping[str, _Choice]] = {
     "gradient_reduce_dtype": _Choice(_reduced_in, _reduces_in),
     "overlap_gradient_reduce": _Choice(lambda f, _: f.overlap.gradients, _overlaps_gradients),
     "overlap_parameter_gather": _Choice(lambda f, _: f.overlap.parameters, _overlaps_parameters),
-    "fused_loss": _Choice(lambda f, _: LOSS in f.fusion.fused, _fuses_loss),
+    "fused_loss": _fusing(LOSS),
+    "fused_norm": _fusing("norm"),
+    "fused_rope": _fusing("rope", "latent-rope"),
+    "fused_activation": _fusing("activation"),
     "expert_launches": _Choice(_experts, _launches_experts),
     "fp8_parameter_gather": _Choice(lambda f, _: bool(f.low_precision.weight_bytes), _keeps_fp8_parameters),
     "fp8_transpose_cache": _Choice(lambda f, _: f.low_precision.keeps_transposed, _keeps_transposed),

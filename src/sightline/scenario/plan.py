@@ -115,6 +115,12 @@ class Plan:
     fused_loss: bool | None = None
     """The cross-entropy is one kernel without an fp32 copy of the logits (Megatron's
     ``--cross-entropy-loss-fusion``)."""
+    fused_norm: bool | None = None
+    """An RMSNorm is one kernel (TransformerEngine's, Apex's, Liger's) instead of seven; LayerNorm always is one."""
+    fused_rope: bool | None = None
+    """Queries and keys are rotated by a kernel each (Megatron's ``--no-rope-fusion`` turns it off)."""
+    fused_activation: bool | None = None
+    """A gated activation is one kernel (Megatron's ``--no-bias-swiglu-fusion`` turns it off)."""
     expert_launches: Annotated[str | None, choice("grouped", "each")] = None
     """One kernel for the matmuls of all experts, or one for each; only with ``each`` the host waits for the experts'
     token counts."""

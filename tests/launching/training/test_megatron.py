@@ -44,6 +44,8 @@ PLANS = plans(
     overlap_parameter_gather=[True, False],
     gradient_reduce_dtype=["fp32", "bf16"],
     fused_loss=[True, False],
+    fused_rope=[True, False],
+    fused_activation=[True, False],
 )
 MIXED = plans(
     "megatron",

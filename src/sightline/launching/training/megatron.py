@@ -361,6 +361,15 @@ KEYS: Final[Sequence[Row]] = (
     ),
     Option("", "attention_kernel", read=lambda o: _FLASH.get(o.text("attention-backend"))),
     Option("", read=lambda o: o.has("use-flash-attn")),
+    *(
+        Option(
+            f"--no-{name}-fusion",
+            f"fused_{kernel}",
+            lambda s, kernel=kernel: kernel not in s.plan.framework.fusion.fused or None,  # type: ignore[misc]
+            lambda o, name=name: o.flag(f"{name}-fusion"),  # type: ignore[misc]
+        )
+        for name, kernel in (("rope", "rope"), ("bias-swiglu", "activation"))
+    ),
     _flag("cross-entropy-loss-fusion", _fuses_loss, "fused_loss"),
     _with_another("cross-entropy-fusion-impl", lambda s: "native" if _fuses_loss(s) else None),
     Option(

@@ -281,6 +281,7 @@ def _own_adapter(stated: Mapping[str, Any]) -> dict[str, str]:
 def _plan(stated: dict[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
     formats = [name for name in ("bf16", "fp16") if stated.get(name) is True]
     recomputes = stated.get("gradient_checkpointing") or stated.get("activation_checkpointing")
+    liger = stated.get("use_liger_kernel") is True
     optimizer = {"optimizer": _OPTIMIZERS.get(str(stated.get("optim", "adamw_torch_fused")))} if not settings else {}
     return without_none(
         {
@@ -288,6 +289,7 @@ def _plan(stated: dict[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]
             "dtype": formats[0] if formats else "tf32" if stated.get("tf32") is True else "fp32",
             "recompute": "full" if recomputes is True else "none",
             "compile": stated.get("torch_compile") is True,
+            **(dict.fromkeys(("fused_norm", "fused_rope", "fused_activation"), True) if liger else {}),
             **optimizer,
             **_adapter(stated),
             **_sharding(str(stated.get("fsdp") or "")),

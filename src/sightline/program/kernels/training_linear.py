@@ -220,8 +220,8 @@ class TrainingElementwise(TrainingLinear):
     def norm(self, module: Module, part: Part = "norm", elements: Number | None = None, calls: float = 1.0) -> Step:
         """A norm of the hidden activation, or over ``elements``; LayerNorm is one kernel of PyTorch's own.
 
-        An RMSNorm that nobody fuses upcasts, squares, averages, scales and casts back in seven kernels; backward ten of
-        them are for the input and four for the weight, whose gradient needs the normed input in 16 bits.
+        An RMSNorm that nobody fuses upcasts, squares, averages, scales and casts back in seven kernels; autograd makes
+        14 of them for the input, and two for the weight, whose gradient needs the normed input in 16 bits.
         """
         e, rest = self.element_bytes, self.trained.rest
         n = self.residual_bytes / e if elements is None else elements
@@ -229,7 +229,7 @@ class TrainingElementwise(TrainingLinear):
             sizes, kernels = (2.0 * e * n, 4.0 * e * n), (1.0, 2.0)
             saved = e * n
         else:
-            sizes, kernels = ((28.0 + 4.0 * e) * n, (48.0 + 8.0 * e) * n), (7.0, 10.0 + 4.0 * rest)
+            sizes, kernels = ((28.0 + 4.0 * e) * n, (76.0 + (4.0 + 4.0 * rest) * e) * n), (7.0, 14.0 + 2.0 * rest)
             saved = (4.0 + e * rest) * n
         return elementwise(module, part, n, sizes, (calls * kernels[0], calls * kernels[1]), saved_bytes=saved)
 
@@ -251,7 +251,7 @@ class TrainingElementwise(TrainingLinear):
         if self.fuses(LATENT_ROPE if latent else "rope"):
             passes, kernels = 2.0, 2.0
         else:
-            passes, kernels = (10.0, 6.0) if self.framework.native.complex_rope else (9.0, 10.0)
+            passes, kernels = (10.0, 6.0) if self.framework.native.complex_rope else (10.0, 10.0)
         moved = passes * self.element_bytes * elements
         return elementwise("rope", "rope", elements, (moved, moved), (kernels, kernels))
 
