@@ -95,6 +95,10 @@ class PassTimes(NamedTuple):
         """Seconds that the device waits for the host, whose launches take ``host_s``."""
         return larger(host_s - self.device_s, self.blocked_s)
 
+    def without(self, part: "PassTimes") -> "PassTimes":
+        """The pass without a part of it."""
+        return PassTimes(*(whole - own for whole, own in zip(self, part, strict=True)))
+
     def times(self, count: Number) -> "PassTimes":
         """The pass ``count`` times."""
         return PassTimes(*(figure * count for figure in self))

@@ -281,9 +281,14 @@ def _slot(blocks: Sequence[BlockTimes], launches: Launches, stage: StageContents
     if anywhere(reference.launches):
         forward = sum_of_passes((1.0, 1.0), (forward, reference))
     again = sum_of_passes((1.0, 1.0), (recompute, backward))
+    # Its last block is the head forward and the embedding backward.
     forward_wait_s = forward.waiting_s(launches.forward_s * forward.launches)
+    before = forward.without(blocks[-1].forward.times(stage.head))
+    forward_wait_s = larger(forward_wait_s, before.waiting_s(launches.forward_s * before.launches))
     again_launch_s = launches.forward_s * recompute.launches + launches.backward_s * backward.launches
-    backward_wait_s = again.waiting_s(again_launch_s)
+    last = blocks[-2].backward.times(stage.embedding)
+    before_s = again.without(last).waiting_s(again_launch_s - launches.backward_s * last.launches)
+    backward_wait_s = larger(again.waiting_s(again_launch_s), before_s)
     forward_s, backward_s = forward.device_s + forward_wait_s, again.device_s + backward_wait_s
     # The rest is what others wait for: done or launched, whichever takes longer.
     rest_s = larger(
