@@ -10,6 +10,7 @@ from open_mesh import open_mesh
 from training_scenarios import training
 
 from sightline.prediction import predict
+from sightline.prediction.training.priced import price
 from sightline.prediction.training.step_profile import profile_of
 from sightline.program import Block, Collective, Matmul, write_out
 from sightline.program.routing import distinct_ranks
@@ -122,11 +123,31 @@ def test_overlap_hides_the_exchange_but_no_work() -> None:
 def test_each_expert_is_a_launch_of_its_own_where_a_library_has_it_so() -> None:
     def launches(block: Block) -> set[float]:
         products = (op for op in (*block.forward, *block.backward) if isinstance(op, Matmul) and op.module == "experts")
-        return {float(op.kernels) for op in products}
+        return {float(op.launches) for op in products}
 
-    assert launches(layer(expert_parallel=8)) == {8.0}
+    each = layer(expert_parallel=8)
+    assert launches(each) == {8.0}
     reference = layer(framework="reference", framework_version=None, expert_parallel=8)
     assert launches(reference) == {1.0}
+    assert expert_flops(each) == pytest.approx(expert_flops(reference))
+    assert sum(op.count * op.saved_bytes for op in each.forward) == pytest.approx(
+        sum(op.count * op.saved_bytes for op in layer(expert_parallel=8, expert_launches="grouped").forward)
+    )
+
+
+def test_products_of_few_rows_fill_a_device_together_and_not_one_by_one() -> None:
+    """A kernel for each expert has whole tiles and waves of its own, which many rows fill."""
+
+    def slowdown(micro_batch: int) -> float:
+        plans = ({"micro_batch": micro_batch, "expert_launches": how} for how in ("each", "grouped"))
+        each, grouped = (price(scenario(expert_parallel=8, **plan)) for plan in plans)
+        products = (
+            (float(op.count * of.alone[id(op)].time_s) for op in of.program.layers[0].forward if op.name == "down")
+            for of in (each, grouped)
+        )
+        return sum(next(products)) / sum(next(products))
+
+    assert slowdown(1) > 1.3 > 1.1 > slowdown(8)
 
 
 def test_without_shared_experts_the_router_keeps_what_it_reads() -> None:
@@ -154,7 +175,7 @@ def test_scales_of_blocks_are_ordered_for_every_experts_operands() -> None:
             "framework_version": "bridge-26.04",
         }
         operators = write_out(scenario(**plan)).layers[0].forward
-        return {op.name: float(op.kernels) for op in operators if op.module == "experts"}
+        return {op.name: float(op.launches) for op in operators if op.module == "experts"}
 
     plain, scaled = launched("bf16"), launched("mxfp8")
     assert (plain["up"], scaled["up"]) == (8.0, 24.0)

@@ -136,11 +136,17 @@ class TrainingExperts(RoutedExperts[TrainingAttention]):
         return Step(gathered, scattered) if part == "dispatch" else Step(scattered, gathered)
 
     def _launched_each(self, operators: Sequence[Operator]) -> list[Operator]:
-        """The same operators launched for every expert: products, their operands' quantization and scales."""
+        """The same operators launched for every expert: products, their operands' quantization and scales.
+
+        A product has whole tiles and waves of its own.
+        """
         low = self.x.low
         scaled = low is not None and low.recipe.name in ("mxfp8", "nvfp4")
+        kernels = 1.0 + SCALED_OPERANDS * scaled
         return [
-            replace(op, kernels=self.local * (1.0 + SCALED_OPERANDS * (scaled and isinstance(op, Matmul))) * op.kernels)
+            replace(op, batch=1.0, count=self.local, kernels=kernels, saved_bytes=op.saved_bytes / self.local)
+            if isinstance(op, Matmul)
+            else replace(op, kernels=self.local * op.kernels)
             for op in operators
         ]
 
