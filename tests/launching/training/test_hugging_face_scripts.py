@@ -185,6 +185,14 @@ def test_a_command_of_the_trainer_is_read():
     assert reading.scenario["plan"] | expected == reading.scenario["plan"]
 
 
+def test_ligers_kernels_are_fused_and_their_loss_stays_unread():
+    command = "torchrun --nproc_per_node 8 run_clm.py --per_device_train_batch_size 2 --bf16 True"
+    plain, liger = (read(f"{command}{stated}").scenario for stated in ("", " --use_liger_kernel True"))
+    fused = {"fused_norm": True, "fused_rope": True, "fused_activation": True}
+    assert liger["plan"] == plain["plan"] | fused
+    assert liger["unread"] == ["use_liger_kernel"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("plan", "work"),

@@ -147,6 +147,7 @@ MCORE = (
         ("--attention_backend fused --optimizer muon", {"attention_kernel": "cudnn", "optimizer": "muon"}),
         ("--fp8_format hybrid --fp8_recipe tensorwise", {"dtype": "fp8", "fp8_recipe": "current"}),
         ("--use_distributed_optimizer false --cross_entropy_loss_fusion false", {"zero_stage": 0, "fused_loss": False}),
+        ("--apply_rope_fusion false --bias_activation_fusion true", {"fused_rope": False, "fused_activation": True}),
         ("--optimizer_cpu_offload true --overlap_grad_reduce true", {"offload": ["optimizer"]}),
     ],
 )
