@@ -35,6 +35,7 @@ def scenario(
                 "tensor_parallel": tensor,
                 "pipeline_parallel": pipeline,
                 "micro_batch": micro_batch,
+                "sequence_parallel": tensor > 1,
                 **plan,
             },
         }
@@ -66,10 +67,11 @@ def test_the_timeline_of_an_example_ends_with_its_step(path):
 
 @pytest.mark.parametrize(
     ("one", "tolerance"),
-    [  # measured: 0.33 % at most, 2.2 and 5.9 % where the surplus layers lie on the front stages
+    [  # measured: 0.33 % at most, 1.2 % with whole messages, 2.2 and 5.9 % where the surplus layers lie on the front stages
         (scenario(devices=16, tensor=8, pipeline=1, rounds=16), 1e-9),
         (scenario(devices=16, pipeline=2), 0.005),
         (scenario(devices=128, pipeline=16, rounds=1), 0.005),
+        (scenario(devices=128, pipeline=16, rounds=1, sequence_parallel=False), 0.015),
         (scenario(schedule="gpipe"), 0.005),
         (scenario(virtual_stages=3), 0.005),
         (scenario(virtual_stages=12, rounds=1, micro_batch=2), 0.005),
