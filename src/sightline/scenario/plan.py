@@ -116,11 +116,11 @@ class Plan:
     """The cross-entropy is one kernel without an fp32 copy of the logits (Megatron's
     ``--cross-entropy-loss-fusion``)."""
     fused_norm: bool | None = None
-    """An RMSNorm is one kernel (TransformerEngine's, Apex's, Liger's) instead of seven; LayerNorm always is one."""
+    """An RMSNorm is one kernel instead of seven; LayerNorm always is one."""
     fused_rope: bool | None = None
-    """Queries and keys are rotated by a kernel each (Megatron's ``--no-rope-fusion`` turns it off)."""
+    """Queries and keys are rotated by a kernel each (not with Megatron's ``--no-rope-fusion``)."""
     fused_activation: bool | None = None
-    """A gated activation is one kernel (Megatron's ``--no-bias-swiglu-fusion`` turns it off)."""
+    """A gated activation is one kernel (not with Megatron's ``--no-bias-swiglu-fusion``)."""
     expert_launches: Annotated[str | None, choice("grouped", "each")] = None
     """One kernel for the matmuls of all experts, or one for each; only with ``each`` the host waits for the experts'
     token counts."""
