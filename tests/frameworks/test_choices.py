@@ -90,7 +90,7 @@ def test_unfused_kernels_move_what_their_passes_do() -> None:
 
     for part, choice, times in (
         ("norm", "fused_norm", 9.0),
-        ("rope", "fused_rope", 4.5),
+        ("rope", "fused_rope", 5.0),
         ("activation", "fused_activation", 5 / 3),
     ):
         fused, apart = traffic(part), traffic(part, **{choice: False})

@@ -38,6 +38,8 @@ class Overlap:
     """1.0 where collectives before and behind a gradient's product run beside the products that make gradients."""
     pieces: Number = 0.0
     """1.0 where collectives are cut into chunks and run beside the projection that they feed or that feeds them."""
+    ideal: bool = False
+    """Nothing but its dependencies keeps a collective from running beside any projection of its pass."""
     chunks: Number = 1.0
     """Pieces that a forward matmul's collective is cut into: one per rank, of which one stays exposed."""
     slowdown: Number = 0.0
@@ -49,13 +51,18 @@ class Overlap:
 
     def exposed_s(self, collective_s: Number, matmul_s: Number, *, backward: bool) -> Number:
         """Seconds that collectives add to the projections that they are cut into chunks with."""
-        hidden_s = self.pieces * (collective_s - (0.0 if backward else collective_s / self.chunks))
+        hidden_s = self._hidden_s(collective_s, backward=backward)
         return collective_s - hidden_s + self.behind(hidden_s, matmul_s)
 
     def outlasting_s(self, collective_s: Number, matmul_s: Number, *, backward: bool) -> Number:
         """Seconds by which collectives take longer than the projections that they overlap with."""
-        hidden_s = self.pieces * (collective_s - (0.0 if backward else collective_s / self.chunks))
-        return larger(hidden_s - matmul_s, 0.0)
+        return larger(self._hidden_s(collective_s, backward=backward) - matmul_s, 0.0)
+
+    def _hidden_s(self, collective_s: Number, *, backward: bool) -> Number:
+        """Seconds of collectives that run beside projections, which in a forward pass wait for the first chunk."""
+        if backward:
+            return (self.gradients if self.ideal else self.pieces) * collective_s
+        return self.pieces * (collective_s - collective_s / self.chunks)
 
     def behind(self, transfer_s: Number, work_s: Number) -> Number:
         """Seconds that fully overlapped transfers add to the work that hides them."""
@@ -102,7 +109,7 @@ def exposed_collectives_s(
     for gradient in GRADIENTS:
         if gradient in exposed_s and anywhere(overlap.gradients):
             exposed_s[gradient] = _beside_products_s(operators, prices, overlap, gradient)
-    if "projections" in exposed_s and anywhere(overlap.pieces):
+    if "projections" in exposed_s:
         sent_s, work_s = _projections_s(operators, prices)
         exposed_s["projections"] = overlap.exposed_s(sent_s, work_s, backward=backward)
     if "attention" in exposed_s:

@@ -256,6 +256,7 @@ def _overlap(scenario: Scenario, constants: TrainingConstants) -> Overlap:
     return Overlap(
         gradients=1.0 * ((kind != "none") | (split & framework.overlap.sequence_gradients)),
         pieces=1.0 * ((kind == "all") & (split | (framework.ideal is not None))),
+        ideal=framework.ideal is not None,
         chunks=plan.tensor_parallel * 1.0,
         slowdown=constants.overlap_slowdown,
         experts=plan.expert_overlap or plan.both_ways,
