@@ -54,7 +54,10 @@ def _reduced_in(framework: Framework, dtype: str) -> str:
 
 def _reduces_in(framework: Framework, dtype: str) -> Framework:
     moved = dict.fromkeys(framework.sharding.gradient_reduce_bytes, REDUCE_BYTES[dtype])
-    return replace(framework, sharding=replace(framework.sharding, gradient_reduce_bytes=moved))
+    memory = framework.memory
+    if framework.sharding.reduces_in_place:
+        memory = replace(memory, gradients=dict.fromkeys(moved, REDUCE_BYTES[dtype]))
+    return replace(framework, sharding=replace(framework.sharding, gradient_reduce_bytes=moved), memory=memory)
 
 
 def _overlaps_gradients(framework: Framework, on: bool) -> Framework:

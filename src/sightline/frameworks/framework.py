@@ -50,6 +50,9 @@ class Sharding:
 
     gradient_reduce_bytes: Mapping[str, float]
     """Bytes per gradient element that data parallelism moves, by compute dtype."""
+    reduces_in_place: bool = False
+    """Gradients are kept in the type that replicas reduce them in (Megatron-Core's buffers: ``grad_dtype`` in
+    core/distributed/distributed_data_parallel.py)."""
     reduces_every_micro_batch: bool = False
     """ZeRO-2 reduces gradients after every backward pass instead of once per step."""
     regathers_every_micro_batch: bool = False
@@ -425,7 +428,8 @@ class Framework:
         """Model states in a compute dtype: ``mixed`` precision (None: the model's), or full without copies."""
         if dtype in ("fp32", "tf32"):
             return FULL_PRECISION
-        own, gradients = self.memory.states, self.memory.gradients.get(dtype)
+        # Below 16 bits, gradients are those of bf16.
+        own, gradients = self.memory.states, self.memory.gradients.get(dtype, self.memory.gradients.get("bf16"))
         return mixed or (own if gradients is None else replace(own, gradients=gradients))
 
     def compiled(self) -> "Framework":

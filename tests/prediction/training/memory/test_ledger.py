@@ -51,6 +51,19 @@ def test_megatron_keeps_main_gradients_in_fp32():
     assert profile.memory_bytes["gradients"] == pytest.approx(4 * parameters, rel=1e-3)
 
 
+@pytest.mark.parametrize(("device", "dtype"), [("a100-sxm-80gb", "bf16"), ("h100-sxm-80gb", "fp8")])
+def test_megatron_core_keeps_gradients_in_the_type_that_replicas_reduce(device, dtype):
+    plan = {"framework": "megatron", "dtype": dtype, "micro_batch": 1}
+    wide, narrow = (
+        predict(
+            training(model="llama-2-7b", cluster=f"8x {device}", global_batch=8, plan={**plan, **reduced})
+        ).memory_bytes
+        for reduced in ({"gradient_reduce_dtype": "fp32"}, {"gradient_reduce_dtype": "bf16"})
+    )
+    assert narrow["gradients"] == 0.5 * wide["gradients"]
+    assert narrow["total"] < wide["total"]
+
+
 def test_zero_3_holds_the_layers_at_work_in_full():
     model = ledger().scenario.model
     gathered = stages(ledger(zero_stage=3))["first"].items["gathered parameters"]
