@@ -195,6 +195,9 @@ class Allocation:
     split_loss_bytes_per_logit: float = 0.0
     """Live bytes per logit of a loss whose vocabulary tensor-parallel ranks share out, where it is not that of a whole
     one (torch.distributed.tensor.parallel.loss)."""
+    gathers_logits: bool = False
+    """Every tensor-parallel rank has the loss of the whole vocabulary, whose logits are gathered;
+    ``split_loss_bytes_per_logit`` are then those of each of them."""
     collects_outputs: bool = False
     """A pipeline has buffers of its own to receive every micro-batch's activations and gradients in, and its last stage
     keeps the logits of all to hand them back (torch.distributed.pipelining)."""

@@ -153,7 +153,8 @@ def _loss_bytes(plan: Plan) -> Number:
     framework = plan.framework.compiled() if plan.compile else plan.framework
     kept, split = framework.allocation.kept_bytes_per_logit, framework.allocation.split_loss_bytes_per_logit
     whole = max(framework.loss_bytes_per_logit - kept, 0.0)
-    return either(plan.tensor_parallel > 1, max(split - kept, 0.0), whole) if split else whole
+    gathered = plan.tensor_parallel if framework.allocation.gathers_logits else 1.0
+    return either(plan.tensor_parallel > 1, gathered * max(split - kept, 0.0), whole) if split else whole
 
 
 def _of_embedding_and_head(plan: Plan, program: Program, stage: StageContents, head: Number) -> Number:

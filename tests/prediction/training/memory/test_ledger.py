@@ -64,6 +64,13 @@ def test_megatron_core_keeps_gradients_in_the_type_that_replicas_reduce(device, 
     assert narrow["total"] < wide["total"]
 
 
+@pytest.mark.parametrize(("tensor_parallel", "bytes_per_logit"), [(1, 16), (4, 20)])
+def test_scaling_has_the_loss_of_the_whole_vocabulary_on_every_tensor_parallel_rank(tensor_parallel, bytes_per_logit):
+    profile = ledger(framework="scaling", tensor_parallel=tensor_parallel, recompute="full")
+    logits = stages(profile)["first"].items["logits and loss"]
+    assert logits == bytes_per_logit * profile.scenario.workload.sequence_length * 32000
+
+
 def test_zero_3_holds_the_layers_at_work_in_full():
     model = ledger().scenario.model
     gathered = stages(ledger(zero_stage=3))["first"].items["gathered parameters"]
