@@ -15,7 +15,6 @@ from sightline.prediction import predict
 from sightline.prediction.common_figures import LONGER, SHORTER, intervals
 from sightline.prediction.training.constants import stated_set
 from sightline.prediction.training.knowledge import is_bound
-from sightline.prediction.training.memory import MEMORY_SPREAD
 from sightline.profile import Profile
 from sightline.scenario import Scenario
 
@@ -48,7 +47,7 @@ def test_memory_has_an_interval_of_its_own_and_a_bound_none() -> None:
     profile = predict(training(model="llama-2-7b", plan=ONE_STEP))
     low, high = profile.interval["memory_bytes.total"]
     assert sqrt(low * high) == pytest.approx(profile.memory_bytes["total"])
-    assert high / low == pytest.approx(exp(2 * MEMORY_SPREAD))
+    assert high / low == pytest.approx(exp(2 * profile.scenario.plan.framework.memory.spread))
     bound = predict(training(model="llama-2-7b", plan={**ONE_STEP, "framework": "reference"}))
     assert "memory_bytes.total" not in bound.interval
 

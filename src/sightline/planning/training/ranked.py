@@ -20,7 +20,6 @@ from sightline.planning.training.candidates import resolved
 from sightline.planning.training.objectives import UNCERTAIN, Measure, shown_value
 from sightline.planning.training.training_search import MICRO_BATCH, SLOWER, Request, search_space
 from sightline.prediction import predict
-from sightline.prediction.training.memory import MEMORY_SPREAD
 from sightline.profile import Profile
 from sightline.progress import Progress
 from sightline.quantities import SECONDS, format_quantity, show, significant
@@ -49,7 +48,8 @@ class Found(NamedTuple):
         """Whether the upper end of its memory's interval fits too."""
         if self.profile is not None:
             return not self.profile.tight
-        return bool(self.memory_bytes * exp(MEMORY_SPREAD) <= self.scenario.cluster.device.memory_bytes)
+        factor = exp(self.scenario.plan.framework.memory.spread)
+        return bool(self.memory_bytes * factor <= self.scenario.cluster.device.memory_bytes)
 
     def predicted(self, anchor: "Anchored | None" = None) -> Profile:
         """Return its prediction."""

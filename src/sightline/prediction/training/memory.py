@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial, reduce
 from math import exp
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from sightline.content import record
 from sightline.prediction.common_figures import LONGER, SHORTER, intervals
@@ -61,22 +61,11 @@ def least_bytes(scenario: Scenario) -> Number:
     return larger(head, layer)
 
 
-MEMORY_SPREAD: Final = 0.05
-"""Half-width of the interval, as a natural logarithm.
-
-From four published sources that state the memory of whole devices: the fit parts of the suites
-qwen-finetuning-memory, litgpt-finetuning-memory, simumax-b200-memory and torchtitan-memory, whose errors have root mean
-squares of 3.3, 1.9, 0.8 and 3.8 %. Sources count alike, 2.7 % together; another source lies within Student's t of three
-degrees of freedom (1.64) times sqrt(1 + 1/4) of it. Left out: bigscience-tr11-memory, to which the context of its
-framework is fitted; that frameworks none of them ran are known less well; and growth with fragmentation.
-"""
-
-
 def step_intervals(profile: Profile, spread: float) -> Mapping[str, tuple[float, float]]:
     """Return the interval of each result of a step whose time has this logarithmic half-width, memory included."""
-    total = float(profile.memory_bytes["total"])
+    total, factor = float(profile.memory_bytes["total"]), exp(profile.scenario.plan.framework.memory.spread)
     of_times = intervals(profile, dict.fromkeys((*LONGER, *SHORTER), spread))
-    return {**of_times, "memory_bytes.total": (total / exp(MEMORY_SPREAD), total * exp(MEMORY_SPREAD))}
+    return {**of_times, "memory_bytes.total": (total / factor, total * factor)}
 
 
 Ledger = Mapping[str, tuple[Number, ...]]
