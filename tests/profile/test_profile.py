@@ -248,3 +248,33 @@ def test_a_profile_is_copied_with_every_figure_computed():
     copied = pickle.loads(pickle.dumps(predict(SCENARIO)))
     assert repr(copied) == repr(predict(SCENARIO))
     assert [row.exposed_s for row in copied.rows] == [row.exposed_s for row in predict(SCENARIO).rows]
+
+
+@pytest.mark.parametrize(
+    ("ends", "probability", "fit"),
+    [
+        ((50.0, 70.0), 0.989, "yes"),
+        ((50.0, 80.0), 0.9, "tight"),
+        ((64.0, 100.0), 0.5, "tight"),
+        ((80.0, 90.0), 0.1, "tight"),
+        ((81.0, 90.0), 0.056, "no"),
+    ],
+)
+def test_the_probability_to_fit_is_that_of_the_memory_s_interval(ends, probability, fit):
+    interval = {"memory_bytes.total": tuple(end * 2**30 for end in ends)}
+    middle = (ends[0] * ends[1]) ** 0.5 * 2**30
+    of = profile(interval=interval, memory_bytes={"total": middle}, fits=middle <= 80 * 2**30)
+    assert of.fits_probability == pytest.approx(probability, abs=0.002)
+    assert of.fit == fit
+    assert of.tight == (fit == "tight")
+    assert {key: of.to_dict()[key] for key in ("fit", "fits_probability")} == {
+        "fit": fit,
+        "fits_probability": of.fits_probability,
+    }
+
+
+def test_without_an_interval_or_with_full_hosts_the_point_decides():
+    assert (profile().fit, profile().fits_probability) == ("yes", 1.0)
+    assert (profile(fits=False).fit, profile(fits=False).fits_probability) == ("no", 0.0)
+    interval = {"memory_bytes.total": (0.5e9, 2e9)}
+    assert profile(fits=False, interval=interval).fit == "no"

@@ -42,6 +42,7 @@ def test_memory_is_tight_where_its_interval_holds_the_limit(build, ends, said, f
     text = profile_text(near, 120)
     assert said in text
     assert f"80 %: {ends[0]:.1f} to {ends[1]:.1f} GiB" in text
+    assert ("89 % likely to fit" in text) == near.tight
     cells = {column.key: column.cells for column in summary.compared([near])}
     assert (cells["fits"], cells["interval"]) == ([fits], ["± 20 %"])
 

@@ -63,7 +63,7 @@ def test_a_bound_is_read_in_the_unit_of_its_figure(asked, text, operator, bound)
         ("step_time<=-1", "a time 0 or more"),
         ("step_time<=nan", "a time 0 or more"),
         ("fits>=1", "write fits"),
-        ("fit", "did you mean 'fits'?"),
+        ("fit", "did you mean 'fits'"),
         ("bottleneck==netwrk", "did you mean 'network'?"),
         ("bottleneck>=network", "allowed: ==, !="),
         (">=3", "not a figure"),

@@ -110,7 +110,8 @@ def fits(profile: Profile) -> Iterator[out.Said]:
         kind = out.BAD if profile.fits is False else out.PERHAPS if profile.tight else out.GOOD
         low, high = profile.interval.get("memory_bytes.total", (None, None))
         ends = [units.gib(float(end)) for end in (low, high) if end is not None]
-        span = f" (80 %: {ends[0].removesuffix(' GiB')} to {ends[1]})" if len(ends) > 1 else ""
+        likely = f"; {percent(profile.fits_probability)} likely to fit" if profile.tight else ""
+        span = f" (80 %: {ends[0].removesuffix(' GiB')} to {ends[1]}{likely})" if len(ends) > 1 else ""
         yield out.Said(asks="fits in memory", says=summary.fit_sentence(profile) + span, kind=kind)
 
 

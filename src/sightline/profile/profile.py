@@ -7,7 +7,7 @@ the scenario holds arrays; ``profile[i]`` is the profile of one of its plans.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from functools import partial, reduce
-from math import isnan
+from math import erf, isnan, log, sqrt
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -163,6 +163,10 @@ def _micro_batches(profile: "Profile") -> Number | None:
     return micro_batches
 
 
+DEVIATIONS = 1.2815515655446004
+"""Standard deviations from the middle of an 80 % interval to its ends."""
+SURE = 0.9
+"""Probability from which on a plan surely fits, or does not."""
 _DEFAULTS: Mapping[str, Any] = {
     "fits": None,
     "phases": {},
@@ -336,10 +340,27 @@ class Profile:
         return longest(LEVELS, self.levels) if self.levels else None
 
     @property
+    def fits_probability(self) -> float:
+        """Probability that memory is enough (one plan only): by the interval of what a device needs, else by ``fits``.
+
+        What is needed is log-normal; hosts that are too small for what is offloaded to them decide alone.
+        """
+        low, high = map(float, self.interval.get("memory_bytes.total", (0.0, 0.0)))
+        if low == high or (not self.fits and float(self.memory_bytes["total"]) <= float(self.usable_bytes)):
+            return float(bool(self.fits))
+        beyond = log(float(self.usable_bytes) / sqrt(low * high)) / (log(high / low) / 2.0)
+        return 0.5 + 0.5 * erf(DEVIATIONS * beyond / sqrt(2.0))
+
+    @property
+    def fit(self) -> str:
+        """Whether memory is enough: yes or no with a probability above 90 %, else tight (one plan only)."""
+        probability = self.fits_probability
+        return "yes" if probability > SURE else "no" if probability < 1.0 - SURE else "tight"
+
+    @property
     def tight(self) -> bool:
         """Whether the memory that a device has is inside of the interval of what is needed (one plan only)."""
-        low, high = self.interval.get("memory_bytes.total", (0.0, 0.0))
-        return float(low) <= float(self.usable_bytes) <= float(high or 0.0)
+        return self.fit == "tight"
 
     @property
     def memory_peak(self) -> str:

@@ -45,7 +45,10 @@ def answer_to_dict(profile: "Profile") -> dict[str, Any]:
         for key, metric in profile.task.metrics.items()
         if key in stated or (metric.formula is not None and metric.applies(profile))
     }
-    verdicts = {"fits": profile.fits, "bottleneck": profile.bottleneck} if profile.memory_bytes else {}
+    verdicts: dict[str, Any] = {}
+    if profile.memory_bytes:
+        verdicts = {"fits": profile.fits, "fit": profile.fit, "fits_probability": profile.fits_probability}
+        verdicts["bottleneck"] = profile.bottleneck
     if profile.levels:
         verdicts["bound_level"] = profile.bound_level
     warnings = list(dict.fromkeys((*profile.scenario.warnings, *profile.warnings)))

@@ -61,7 +61,7 @@ def figures_of(task: Task, percentile: float | None = None) -> dict[str, Figure]
         return found | {"bound": Figure("bound", "word", BOUNDS)}
     memory = (Figure(f"memory_bytes.{part}", "B") for part in (*MEMORY_PARTS, "total"))
     phases = (Figure(f"phases.{phase}", "s") for phase in task.phases)
-    words = [Figure("bottleneck", "word", BOUNDS)]
+    words = [Figure("fits_probability", "share"), Figure("bottleneck", "word", BOUNDS)]
     words += [] if task is SERVING else [Figure("bound_level", "word", LEVELS)]
     return {FITS: Figure(FITS, "word"), **found, **{one.key: one for one in (*memory, *phases, *words)}}
 
