@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from strategies import right_scenarios
+from training_scenarios import training
 
 import sightline as sl
 from sightline.answers.analyses import change
-from sightline.explanation.advice import NOTHING_FITS, NOTHING_HELPS
+from sightline.explanation.advice import NOTHING_FITS, NOTHING_HELPS, memory_sentences
 from sightline.loading.loader import read_overrides
 from sightline.prediction.changes import decisions
 from sightline.quantities import GIB
@@ -290,3 +291,15 @@ def test_any_scenario_is_explained(mapping):
     assert len(found.advice) <= 3
     if found.answer.fits:
         assert all(one.gain > 0 for one in found.advice)
+
+
+@pytest.mark.parametrize(("room", "sentences"), [(2.0, 0), (1.0, 2), (0.5, 1)])
+def test_memory_that_is_tight_may_still_run_out_later(room, sentences):
+    held = sl.predict(training(model="gpt-125m", plan={"framework": "deepspeed", "micro_batch": 1}))
+    ends = tuple(float(held.memory_bytes["total"]) * end for end in (0.95, 1.05))
+    near = held.replace(
+        usable_bytes=float(held.memory_bytes["total"]) * room,
+        fits=room >= 1.0,
+        interval={"memory_bytes.total": ends},
+    )
+    assert len(list(memory_sentences(near))) == sentences

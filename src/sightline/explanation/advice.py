@@ -295,8 +295,11 @@ NOTHING_FITS = (
 NOTHING_HELPS = "No candidate change, and no pair of them, saves more than the uncertainty of the prediction."
 _STARTS = 0.1
 """Share of an operator's time that its work takes, below which what starts it takes nearly all."""
-_TIGHT = 0.9
-"""Share of the memory from which on what fills it is told."""
+_LATER = (
+    "A run that starts may still run out of memory later: fragments grow over many steps, an evaluation may keep its "
+    "logits, and a checkpoint may gather weights."
+)
+"""Said of training whose memory is tight."""
 _DOMINATES = 0.5
 """Elasticity from which on a number of the hardware dominates."""
 _NUMBERS = {
@@ -362,9 +365,7 @@ def memory_sentences(own: Profile, single: Sequence[Tried] = ()) -> Iterator[str
     """Yield what fills the fullest device, and which changes free how much, where memory is tight or not enough."""
     if not own.memory_bytes or own.task is OPERATOR:
         return
-    total, usable = float(own.memory_bytes["total"]), float(own.usable_bytes)
-    is_engine = own.task is not TRAINING
-    if own.fits is not False and (total < _TIGHT * usable or is_engine):
+    if own.fits is not False and (own.fit == "yes" or own.task is not TRAINING):
         return
     parts = {name: float(size) for name, size in own.memory_bytes.items() if name != "total"}
     name = max(parts, key=parts.__getitem__)
@@ -373,6 +374,8 @@ def memory_sentences(own: Profile, single: Sequence[Tried] = ()) -> Iterator[str
         f"The fullest device {memory_needed(own)}, including {parts[name] / GIB:.1f} GiB of "
         f"{name.replace('_', ' ')}{'; ' if freed else ''}{', '.join(freed)}."
     )
+    if own.tight:
+        yield _LATER
 
 
 def _load(own: Profile) -> Iterator[str]:

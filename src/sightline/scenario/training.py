@@ -103,6 +103,13 @@ class Pretrain:
         return padded_rows(self.lengths, self.sequence_length, micro_batch * self.sequences)
 
     @property
+    def longest_row(self) -> int:
+        """Tokens of the longest row of a run: of padded samples, the longest of as many as stand for all."""
+        if self.lengths is None or self.packing:
+            return self.sequence_length
+        return int(self.lengths.drawn(self.sequence_length)[-1])
+
+    @property
     def seen_tokens(self) -> float:
         """Tokens of the sample that a token belongs to, in the mean over tokens."""
         rows = self.rows(1)

@@ -1,6 +1,7 @@
 """Memory of a training step: what each stage keeps, its peak, and how far predictions of it spread."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, partial, reduce
 from math import exp
 from typing import NamedTuple
@@ -155,6 +156,7 @@ def stage_ledgers(priced: Priced, times: StepTimes, counts: Sequence[Number] | N
 
     Where the step has other stages, ``counts`` are the micro-batches whose activations each of them holds.
     """
+    priced = _of_longest_rows(priced)
     plan, framework = priced.scenario.plan, priced.scenario.plan.framework
     shapes = layer_shapes(priced.program) if framework.transformer_engine.placeholder_gradients else ()
     process = process_memory(framework, priced.device_model)
@@ -165,6 +167,16 @@ def stage_ledgers(priced: Priced, times: StepTimes, counts: Sequence[Number] | N
         for stage, sizes, count in zip(times.slots.stages, times.stage_sizes, counts, strict=True)
         if not stage.is_empty
     ]
+
+
+def _of_longest_rows(priced: Priced) -> Priced:
+    """The micro-batch with the longest samples, which a run meets sooner or later, where others are padded to less."""
+    workload = priced.micro_batch.workload
+    if workload.lengths is None or workload.packing:
+        return priced
+    longest = replace(workload, sequence_length=workload.longest_row, lengths=None)
+    program = write_out(replace(priced.micro_batch, workload=longest))
+    return replace(priced, program=program, sizes=program_sizes(program, priced.scenario.plan))
 
 
 @record

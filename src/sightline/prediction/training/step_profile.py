@@ -210,7 +210,7 @@ def _fill(scenario: Scenario) -> list[str]:
     return [
         (
             f"samples are padded to {rows.tokens:,.0f} tokens, of which {percent(real, 1)} are real; tokens_per_s "
-            "counts real tokens"
+            f"counts real tokens, and memory is that of {workload.longest_row:,} tokens, the longest sample"
         )
     ]
 

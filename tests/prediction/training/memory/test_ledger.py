@@ -322,3 +322,15 @@ def test_zero_1_keeps_whole_gradients_on_the_device_until_the_update_on_the_host
     assert sharded.memory_bytes["gradients"] == 0.0
     kept = [profile.stages[0].items["in the host's memory"] for profile in (whole, sharded)]
     assert kept[0] == pytest.approx(kept[1])
+
+
+def test_padded_samples_need_the_memory_of_the_longest():
+    workload = {"task": "finetune", "global_batch": 16, "sequence_length": 2048}
+    lengths = {"lengths": [100, 200, 300, 1500]}
+    padded, longest, packed = (
+        predict(training(model="llama-2-7b", cluster="8x a100-sxm-80gb", **{**workload, **of}, plan={"micro_batch": 2}))
+        for of in (lengths, {"sequence_length": 1500}, {**lengths, "packing": True})
+    )
+    assert dict(padded.memory_bytes) == dict(longest.memory_bytes)
+    assert packed.memory_bytes["activations"] > padded.memory_bytes["activations"]
+    assert any("1,500 tokens" in said for said in padded.warnings)
