@@ -10,7 +10,7 @@ import argparse
 import csv
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -28,10 +28,12 @@ from sightline.validation.cases import Result, publisher
 from sightline.validation.evaluation import MeasuredFiles, evaluate, predict_any
 
 STORED = FIGURES / "baseline.json"
-VARIANTS: Mapping[str, tuple[str, str]] = {
-    # What a source does not say, and what else a user may take it to be.
-    "aleph-alpha-13b-65b.csv": ("plan.tensor_overlap", "backward"),
-}
+VARIANTS: Sequence[tuple[str, str, str]] = (
+    # What a source does not say, and what else a user may take it to be; the second is what ran it.
+    ("aleph-alpha-13b-65b.csv", "plan.tensor_overlap", "backward"),
+    ("aleph-alpha-13b-65b.csv", "plan.framework", "scaling"),
+    ("aleph-alpha-13b-65b-out-of-memory.csv", "plan.framework", "scaling"),
+)
 SHOWN = ("mape", "median_ape", "bias", "coverage", "half_width")
 Row = dict[str, Any]
 
@@ -47,6 +49,8 @@ def main() -> None:
     stored = json.loads(STORED.read_text("utf-8")) if STORED.exists() else {"sources": []}
     for line in compared(found["sources"], stored["sources"]):
         print(line)
+    for of in found["out_of_memory"]:
+        print(f"{_name(of)}: {of['plans']} ran out of memory, {of['surely']} said to fit, {of['tight']} tight")
     if options.store:
         STORED.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
         replace_part(DOCS / "accuracy.md", "baseline", baseline_table())
@@ -55,11 +59,15 @@ def main() -> None:
 def asked(folder: Path, progress: Progress) -> dict[str, Any]:
     """Return the errors by source and quantity, and how many of the plans that ran out of memory are said to fit."""
     measured, failed = files_of(folder)
-    rows = [row for source in (measured, *variants(folder)) for row in _rows(*source, progress)]
+    rows = [row for source in (measured, *variants(measured[0])) for row in _rows(*source, progress)]
     return {
         "asked": datetime.now(UTC).date().isoformat(),
         "sources": rows,
-        "out_of_memory": [_out_of_memory(path, progress) for path in failed],
+        "out_of_memory": [
+            _out_of_memory(path.stem, *source, progress)
+            for path in failed
+            for source in (([path], ""), *variants([path]))
+        ],
     }
 
 
@@ -80,10 +88,10 @@ def _header(path: Path) -> list[str]:
         return next(csv.reader(file), [])
 
 
-def variants(folder: Path) -> Iterator[tuple[list[Any], str]]:
+def variants(paths: Sequence[Path]) -> Iterator[tuple[list[Any], str]]:
     """Yield tables asked in another way, and how."""
-    for name, (key, value) in VARIANTS.items():
-        for path in folder.rglob(name):
+    for name, key, value in VARIANTS:
+        for path in (path for path in paths if path.name == name):
             documents = read_source(path).documents
             yield [[with_value(one.mapping, key, value) for one in documents]], f"{key} {value}"
 
@@ -119,15 +127,23 @@ def _row(result: Result, variant: str, unfit: int) -> Row:
     }
 
 
-def _out_of_memory(path: Path, progress: Progress) -> Row:
-    """How many of the plans of a file, all of which ran out of memory, are said to fit."""
+def _out_of_memory(name: str, files: Sequence[Any], variant: str, progress: Progress) -> Row:
+    """How many of the plans of a file, all of which ran out of memory, are said to fit, surely or at all."""
     from sightline.loading import read_all
     from sightline.prediction import predict
 
-    loaded = read_all([path], skip_invalid=True)
-    fits = loaded.answered_by(lambda of: bool(predict(of).fits), progress, "predicting", skip_invalid=True)
-    reasons = by_reason(reason for _, reason in loaded.skipped)
-    return {"file": path.stem, "plans": len(fits), "said_to_fit": sum(fits), "unanswered": reasons}
+    loaded = read_all(files, skip_invalid=True)
+    profiles = loaded.answered_by(predict, progress, "predicting", skip_invalid=True)
+    fit = Counter(of.fit for of in profiles)
+    return {
+        "file": name,
+        "variant": variant,
+        "plans": len(profiles),
+        "said_to_fit": sum(bool(of.fits) for of in profiles),
+        "surely": fit["yes"],
+        "tight": fit["tight"],
+        "unanswered": by_reason(reason for _, reason in loaded.skipped),
+    }
 
 
 def compared(rows: Sequence[Row], stored: Sequence[Row]) -> Iterator[str]:
@@ -142,7 +158,7 @@ def compared(rows: Sequence[Row], stored: Sequence[Row]) -> Iterator[str]:
 
 
 def _name(row: Row) -> str:
-    return " ".join(filter(None, (row["source"], row["kind"], row["quantity"], row["variant"])))
+    return " ".join(filter(None, (row.get(key) for key in ("source", "file", "kind", "quantity", "variant"))))
 
 
 if __name__ == "__main__":
