@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import field, replace
+from math import inf
 from typing import Final, Literal
 
 from sightline.content import description, fix_mappings
@@ -338,6 +339,11 @@ class ZeroEngine:
     tensor_calls: Mapping[int, TensorCalls] = field(default_factory=dict)
     """Loops over trained tensors by stage; of stage 0 in bf16 alone, which is ``BF16_Optimizer``. The device waits for
     them: its queue is empty behind a backward pass, and a norm that the host reads takes two launches."""
+    flattens_gradients: bool = False
+    """An update makes one flat tensor of a rank's gradients and another in fp32 (``single_grad_partition`` of
+    ``runtime/zero/stage_1_and_2.py``)."""
+    subgroup_elements: float = inf
+    """Parameters of a rank that stage 3 updates at a time (``sub_group_size``)."""
     bf16_optimizer: bool = False
     """In bf16 without ZeRO, fp32 weights and moments are sharded over replicas all the same, gradients are summed whole
     in fp32, and updated weights are gathered before the next step (DeepSpeed's ``BF16_Optimizer``)."""

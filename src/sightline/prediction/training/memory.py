@@ -23,6 +23,7 @@ from sightline.prediction.training.offload import IN_HOST_MEMORY, OnHost, on_hos
 from sightline.prediction.training.priced import Priced, micro_batch_alone
 from sightline.prediction.training.stages import Sizes, StageContents, most, program_sizes
 from sightline.prediction.training.states import (
+    FP32_BYTES,
     GATHERED_LAYERS,
     Gathered,
     HeldStates,
@@ -246,7 +247,12 @@ def _update(plan: Plan, states: HeldStates, shares: StateShares) -> Number:
 
     Before them ``BF16_Optimizer`` holds a 16-bit copy of all its fp32 gradients, which replicas reduce.
     """
-    temporaries = shares.per_rank.of(states.update)
+    temporaries, engine = shares.per_rank.of(states.update), plan.framework.zero_engine
+    if engine.flattens_gradients:
+        # Stage 3 goes through its subgroups; without ZeRO, gradients of bf16 are flat and in fp32 already.
+        of_subgroup = (FP32_BYTES + ELEMENT_BYTES["bf16"]) * engine.subgroup_elements
+        temporaries = either(plan.zero_stage == 3, smaller(temporaries, of_subgroup), temporaries)
+        temporaries = temporaries * ((plan.zero_stage >= 1) | (plan.dtype == "fp16"))
     if not anywhere(bf16_optimizer(plan)):
         return temporaries
     return larger(temporaries, bf16_optimizer(plan) * (plan.replicas > 1) * 0.5 * states.gradients.total)

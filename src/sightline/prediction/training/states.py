@@ -11,6 +11,7 @@ from sightline.prediction.training.stages import DenseAndExperts, ProgramSizes, 
 from sightline.quantities import Number, anywhere, either, larger, smaller
 from sightline.scenario import Plan, Scenario
 
+FP32_BYTES = 4.0
 EIGHT_BIT_MOMENTS = 2.0 * (1.0 + 4.0 / 256.0)
 """Bytes per parameter of two blockwise quantized moments with their fp32 scales (bitsandbytes)."""
 
@@ -38,8 +39,14 @@ def states_under(states: StateBytes, optimizer: str, *, matrix: bool = False) ->
 
 
 def update_copies(framework: Framework, dtype: str, optimizer: str) -> float:
-    """Tensors as large as all trained weights while the optimizer steps: separate kernels keep a square root."""
+    """Tensors as large as all trained weights while the optimizer steps.
+
+    Separate kernels keep a square root; DeepSpeed's engines make one flat tensor of a rank's gradients, then another in
+    fp32. Where they are fp32 already, the flat one has the place of the bucket, which is gone by then.
+    """
     states = framework.states_in(dtype)
+    if framework.zero_engine.flattens_gradients:
+        return 1.0 + FP32_BYTES / states.weights if states.weights < FP32_BYTES else 0.0
     root = (states.optimizer - states.master) / 2.0 / states.weights
     match optimizer:
         case "adamw-unfused":
@@ -170,9 +177,6 @@ class PlanStates(NamedTuple):
     matrices: StateBytes
     adapter: StateBytes
     copied: StateBytes
-
-
-FP32_BYTES = 4.0
 
 
 def trained_states(plan: Plan) -> StateBytes:

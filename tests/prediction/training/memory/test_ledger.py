@@ -225,9 +225,22 @@ def test_the_peak_moves_from_the_loss_to_the_layers_and_to_the_update():
         cluster="1x a100-sxm-80gb",
         sequence_length=256,
         global_batch=1,
-        plan={"micro_batch": 1, "framework": "deepspeed", "framework_version": "qwen", "recompute": "full"},
+        plan={"micro_batch": 1, "framework": "deepspeed", "zero_stage": 2, "recompute": "full"},
     )
     assert profile_of(short).memory_peak == "optimizer step"
+
+
+@pytest.mark.parametrize(("zero_stage", "dtype", "copies"), [(0, "bf16", 2), (0, "fp16", 6), (2, "bf16", 6 / 8)])
+def test_deepspeed_flattens_gradients_and_casts_them_when_it_updates(zero_stage, dtype, copies):
+    profile = ledger(framework="deepspeed", zero_stage=zero_stage, dtype=dtype)
+    parameters = profile.scenario.model.parameters
+    assert stages(profile)["first"].items["update temporaries"] == pytest.approx(copies * parameters)
+
+
+def test_deepspeed_updates_a_billion_parameters_at_a_time_under_stage_3():
+    few, many = (stages(ledger(framework="deepspeed", zero_stage=3, devices=devices))["first"] for devices in (8, 4))
+    assert few.items["update temporaries"] == pytest.approx(6 / 8 * ledger().scenario.model.parameters)
+    assert many.items["update temporaries"] == pytest.approx(6e9)
 
 
 def galvatron(layers: int = 2, batch: int = 8, **plan: object) -> StageMemory:
