@@ -5,6 +5,7 @@ from dataclasses import replace
 from math import log, sqrt
 from pathlib import Path
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,7 +26,7 @@ def mean_square_by_source(data: Path, names: tuple[str, ...], *, without_fitted:
     for suite in suites(data, names):
         errors = []
         for case in (case for case in suite.cases if case.split == "fit"):
-            scenario = load(case.scenario)
+            scenario: Any = load(case.scenario)
             if without_fitted:
                 own = scenario.plan.framework
                 memory = replace(

@@ -345,7 +345,7 @@ class Profile:
 
         What is needed is log-normal; hosts that are too small for what is offloaded to them decide alone.
         """
-        low, high = map(float, self.interval.get("memory_bytes.total", (0.0, 0.0)))
+        low, high = (float(end or 0.0) for end in self.interval.get("memory_bytes.total", (0.0, 0.0)))
         if low == high or (not self.fits and float(self.memory_bytes["total"]) <= float(self.usable_bytes)):
             return float(bool(self.fits))
         beyond = log(float(self.usable_bytes) / sqrt(low * high)) / (log(high / low) / 2.0)

@@ -46,7 +46,7 @@ def update_copies(framework: Framework, dtype: str, optimizer: str) -> float:
     """
     states = framework.states_in(dtype)
     if framework.zero_engine.flattens_gradients:
-        return 1.0 + FP32_BYTES / states.weights if states.weights < FP32_BYTES else 0.0
+        return 1.0 + FP32_BYTES / states.weights if states.gradients < FP32_BYTES else 0.0
     root = (states.optimizer - states.master) / 2.0 / states.weights
     match optimizer:
         case "adamw-unfused":
