@@ -10,6 +10,7 @@ from sightline.answers import labels, summary
 from sightline.answers.several import profiles_outline
 from sightline.loading import load
 from sightline.loading.operations import operation_from_mapping
+from sightline.prediction.changes import RUNS_OUT_LATER
 from sightline.profile import Profile
 from sightline.render import terminal_parts
 
@@ -43,6 +44,7 @@ def test_memory_is_tight_where_its_interval_holds_the_limit(build, ends, said, f
     assert said in text
     assert f"80 %: {ends[0]:.1f} to {ends[1]:.1f} GiB" in text
     assert ("89 % likely to fit" in text) == near.tight
+    assert (RUNS_OUT_LATER[:40] in text) == near.tight
     cells = {column.key: column.cells for column in summary.compared([near])}
     assert (cells["fits"], cells["interval"]) == ([fits], ["± 20 %"])
 

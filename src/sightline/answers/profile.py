@@ -224,6 +224,10 @@ def _sentences(profile: Profile, changes: "Sequence[Advice]") -> Iterator[str]:
     yield from summary.serving_sentences(profile)
     # The first stands in the short answer, unless a change does.
     yield from profile.advice[0 if changes else 1 :]
+    if profile.fits and profile.tight:
+        from sightline.prediction.changes import RUNS_OUT_LATER
+
+        yield RUNS_OUT_LATER
     yield from summary.measured_sentences(profile)
     yield from summary.anchor_sentences([profile])
 

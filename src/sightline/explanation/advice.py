@@ -13,6 +13,7 @@ from sightline.explanation.subject import Subject
 from sightline.prediction.changes import (
     LIMIT_NAMES,
     NUMERICS,
+    RUNS_OUT_LATER,
     WHOLE_NAMES,
     Risk,
     Settings,
@@ -295,11 +296,6 @@ NOTHING_FITS = (
 NOTHING_HELPS = "No candidate change, and no pair of them, saves more than the uncertainty of the prediction."
 _STARTS = 0.1
 """Share of an operator's time that its work takes, below which what starts it takes nearly all."""
-_LATER = (
-    "A run that starts may still run out of memory later: fragments grow over many steps, an evaluation may keep its "
-    "logits, and a checkpoint may gather weights."
-)
-"""Said of training whose memory is tight."""
 _DOMINATES = 0.5
 """Elasticity from which on a number of the hardware dominates."""
 _NUMBERS = {
@@ -375,7 +371,7 @@ def memory_sentences(own: Profile, single: Sequence[Tried] = ()) -> Iterator[str
         f"{name.replace('_', ' ')}{'; ' if freed else ''}{', '.join(freed)}."
     )
     if own.tight:
-        yield _LATER
+        yield RUNS_OUT_LATER
 
 
 def _load(own: Profile) -> Iterator[str]:

@@ -28,6 +28,11 @@ NUMERICS = "numerics"
 """The decision that all changes of what is computed are about."""
 NO_SINGLE_CHANGE = "no single change fits; `sightline plan` searches for several"
 """What is said where no candidate change of a plan that does not fit makes it fit."""
+RUNS_OUT_LATER = (
+    "A run that starts may still run out of memory later: fragments grow over many steps, an evaluation may keep its "
+    "logits, and a checkpoint may gather weights."
+)
+"""Said of training whose memory is tight."""
 _NUMERICAL = ("dtype", "quantization", "optimizer", "gradient_reduce_dtype")
 """Fields that change what is computed, not only how."""
 _FOLLOW = ("data_parallel", "replicas", "framework")
