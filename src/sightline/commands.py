@@ -152,6 +152,13 @@ ANSWERS: Final[Mapping[str, Answer]] = {
         "sightline.render.csv:coverage_to_csv",
         is_list=True,
     ),
+    "decisions": Answer(
+        "",
+        "sightline.answers.decisions:decisions_outline",
+        "sightline.validation.decisions:decisions_to_dict",
+        "sightline.render.csv:decisions_to_csv",
+        is_list=True,
+    ),
     "requirements": Answer(
         "sightline.requirements.check:Checked", "sightline.answers.requirements:requirements_outline", is_list=True
     ),

@@ -27,7 +27,7 @@ IN_DATA = {
 
 def of_suite(name, data=None):
     suite = next(suite for suite in choose(name, data) if suite.name == name)
-    return list(rankings(suite, [answer for result in evaluate([suite]) for answer in result.answers]))
+    return list(rankings(suite.name, suite.quantity, [answer for result in evaluate([suite]) for answer in result.answers]))
 
 
 @pytest.mark.parametrize(("name", "sweeps"), IN_CATALOG.items())
@@ -100,14 +100,14 @@ def test_only_plans_of_one_question_are_compared():
         *(answer(2.0, 2.1, micro_batch=1), answer(1.0, 1.5, micro_batch=2), answer(1.0, 1.5, micro_batch=2, batch=65)),
         *(answer(1.0, 1.0, micro_batch=4, batch=128), answer(0.1, 0.1, micro_batch=4, dtype="fp8")),
     ]
-    (found,) = rankings(suite(), answers)
+    (found,) = rankings("s", "step_time_s", answers)
     assert found.plans == [{"micro_batch": 1}, {"micro_batch": 2}]
     assert found.loss == 0
 
 
 def test_a_plan_measured_twice_counts_once_with_its_mean():
     answers = [answer(2.0, 2.0, micro_batch=1), answer(1.0, 2.0, micro_batch=1), answer(1.2, 3.0, micro_batch=2)]
-    (found,) = rankings(suite(), answers)
+    (found,) = rankings("s", "step_time_s", answers)
     assert found.measured == pytest.approx([(32 + 64) / 2, 64 / 1.2])
     assert found.loss == pytest.approx(64 / 1.2 / 48 - 1)
 
@@ -118,9 +118,9 @@ TIMES = st.integers(7, 640).map(lambda count: count / 64)
 @given(st.lists(TIMES, min_size=3, max_size=12, unique=True), st.sampled_from([0.25, 0.5, 2.0, 4.0]))
 def test_a_constant_error_changes_no_ranking(times, factor):
     answers = [answer(time, time * factor, micro_batch=place) for place, time in enumerate(times)]
-    (found,) = rankings(suite(), answers)
+    (found,) = rankings("s", "step_time_s", answers)
     assert found.loss == 0
     assert found.correlation == pytest.approx(1)
-    (reversed_,) = rankings(suite("tokens_per_s"), [answer(t, 1 / t, micro_batch=p) for p, t in enumerate(times)])
+    (reversed_,) = rankings("s", "tokens_per_s", [answer(t, 1 / t, micro_batch=p) for p, t in enumerate(times)])
     assert reversed_.correlation == pytest.approx(-1)
     assert reversed_.loss == pytest.approx(max(times) / min(times) - 1)

@@ -50,6 +50,12 @@ class ValidateOptions:
     left_out: bool = option(False, "Predict each training source with constants fitted without it.")
     locked: bool = option(False, "Predict the locked test sources, which are never used for fitting.")
     skip_invalid: SkipInvalid = False
+    plans: bool = option(
+        False,
+        "List how predictions decide between measured plans: the fastest of a sweep, pairs that differ in one choice, "
+        "and which fit. In a FILE, a plan with measured.source and no figure, or with measured.fits false, ran out of "
+        "memory.",
+    )
     cases: bool = option(False, "List every case with its predicted and measured value.")
     coverage: bool = option(
         False,
@@ -72,6 +78,11 @@ class ValidateOptions:
         """Refuse options that do not go together, and a folder that is none."""
         self.written.check()
         files, named = self.files, self.suites or ()
+        for name in ("left_out", "cases", "coverage"):
+            if self.plans and getattr(self, name):
+                raise InputError(f"--plans cannot be combined with --{name.replace('_', '-')}")
+        if self.plans and (self.written.chart is not None or self.written.charts is not None):
+            raise InputError("--plans has no chart; allowed: --json, --csv, --html, --markdown")
         if self.coverage and (self.left_out or self.locked or self.cases):
             raise InputError("--coverage cannot be combined with --left-out, --locked or --cases")
         if self.coverage and len(named) > 1:
@@ -102,6 +113,9 @@ def validate(options: ValidateOptions) -> None:
     A FILE holds your own measurements: a table of scenarios (.csv, .yaml or .json) with keys such as
     measured.step_time_s and measured.source. Its errors are listed by source and quantity.
 
+    With --plans, list by source how often the plan that is predicted to be fastest is within 5 % of the best measured
+    one, whether the sign and the size of single choices are right, and which plans are said to fit.
+
     With --coverage, list for every operator and format of a device, technique of a framework and feature of an engine
     whether its prediction is calibrated, extrapolated, from the datasheet, or unsupported.
 
@@ -116,6 +130,8 @@ def validate(options: ValidateOptions) -> None:
       sightline validate --data DIR --left-out
       sightline validate --data DIR --locked
       sightline validate --data DIR --chart accuracy.svg
+      sightline validate --plans --data DIR
+      sightline validate --plans measured.csv out-of-memory.csv
       sightline validate --coverage
       sightline validate h100-sxm-80gb --coverage
     """
@@ -130,6 +146,10 @@ def validate(options: ValidateOptions) -> None:
             results, means = _left_out(options, progress)
         else:
             results, means = _run(options, measured, progress), {}
+    if options.plans:
+        _show_decisions(results, written)
+        end_if_stopped(progress)
+        return
     from sightline.validation.cases import results_to_dict
 
     report = _Errors(
@@ -160,6 +180,13 @@ def _show_coverage(chosen: str | None, written: ReportOptions) -> None:
     end_if_stopped(progress)
 
 
+def _show_decisions(results: "list[Result]", written: ReportOptions) -> None:
+    """Write how the answers to measured plans decide between them."""
+    from sightline.validation.decisions import decisions_of
+
+    reports.write(Report(kind="decisions", answer=decisions_of(results)), written)
+
+
 @dataclass(kw_only=True)
 class _Errors(Report):
     means: dict[str, Any]
@@ -185,7 +212,11 @@ def _measured(options: ValidateOptions) -> "list[MeasuredFiles]":
     if not options.files:
         return []
     with progress_bar(stops=False) as reading:
-        return [MeasuredFiles.read(options.files, skip_invalid=options.skip_invalid, progress=reading)]
+        return [
+            MeasuredFiles.read(
+                options.files, skip_invalid=options.skip_invalid, failed=options.plans, progress=reading
+            )
+        ]
 
 
 def _run(options: ValidateOptions, measured: "list[MeasuredFiles]", progress: "Progress") -> "list[Result]":
@@ -194,6 +225,12 @@ def _run(options: ValidateOptions, measured: "list[MeasuredFiles]", progress: "P
 
     names = options.names
     suites = choose(names, options.data, locked=options.locked) if names or not measured else ()
+    if options.plans:
+        from sightline.validation.decisions import is_decided
+
+        suites = [suite for suite in suites if is_decided(suite)]
+        if not (suites or measured):
+            raise InputError(f"--plans: '{', '.join(names or ())}' has no times or rates of plans")
     results = evaluate([*suites, *measured], progress=progress)
     for remark in (sentence for files in measured for sentence in files.loaded.not_answered()):
         output.print_remark(remark)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sightline.prediction.roofline_table import RooflineTable
     from sightline.reproduction.outcomes import Reproduction
     from sightline.validation.coverage import Cell
+    from sightline.validation.decisions import Decisions
 
 _LISTS = ("advice", "warnings")
 
@@ -125,6 +126,11 @@ def explained_to_csv(explanation: "Explanation") -> str:
 def comparison_to_csv(comparison: "Comparison") -> str:
     """Return a comparison, a line per row; the interval's ends are the columns low and high."""
     return csv_text(comparison.records())
+
+
+def decisions_to_csv(found: "Sequence[Decisions]") -> str:
+    """Return the decisions of each source and of all, figures under dotted keys."""
+    return csv_text([flatten(one.to_dict()) for one in found])
 
 
 def coverage_to_csv(cells: "Sequence[Cell]") -> str:

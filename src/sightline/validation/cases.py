@@ -90,6 +90,8 @@ class Answer:
     case: Case
     predicted: float | None = None
     interval: tuple[float, float] | None = None
+    fit: str = ""
+    """Whether the prediction fits in memory: yes, tight or no; empty where nothing is predicted of it."""
     reason: str = ""
 
     @property

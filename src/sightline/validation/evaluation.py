@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from itertools import chain
+from math import inf
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Self, TypeAlias, get_args
@@ -124,15 +125,25 @@ class MeasuredFiles:
     loaded: Loaded
     skip_invalid: bool = False
     """Whether scenarios that cannot be answered are counted instead of refused."""
+    failed: bool = False
+    """Whether plans that ran out of memory are answered too: those that state ``measured.fits: false``, or a source and
+    no figure."""
 
     @classmethod
-    def read(cls, files: Sequence[object], *, skip_invalid: bool = False, progress: Progress = SILENT) -> Self:
+    def read(
+        cls,
+        files: Sequence[object],
+        *,
+        skip_invalid: bool = False,
+        failed: bool = False,
+        progress: Progress = SILENT,
+    ) -> Self:
         """Read files; raise `InputError` for mistakes in them and where nothing was measured."""
         loaded = read_all(files, skip_invalid=skip_invalid, progress=progress)
-        without = sum(not any(_cases_of({"measured": of.measured})) for of in loaded.scenarios)
+        without = sum(not any(_cases_of({"measured": of.measured}, failed=failed)) for of in loaded.scenarios)
         if without and not skip_invalid:
             raise InputError(f"{without:,} of {len(loaded.scenarios):,} scenarios have {NOT_MEASURED}")
-        return cls(loaded=loaded, skip_invalid=skip_invalid)
+        return cls(loaded=loaded, skip_invalid=skip_invalid, failed=failed)
 
 
 AnySuite: TypeAlias = Suite | ServingSuite | OperatorSuite
@@ -233,33 +244,42 @@ def _file_results(files: MeasuredFiles, predict: Predict, progress: Progress) ->
     """The errors by source and quantity; every scenario is asked as any user would ask."""
 
     def answer(scenario: Any) -> list[tuple[_Key, Answer]]:
-        cases = list(_cases_of(scenario))
+        cases = list(_cases_of(scenario, failed=files.failed))
         if not cases:
             raise InputError(NOT_MEASURED)
         profile = predict(scenario)
-        return [(key, _answer(case, key[-1], lambda _: profile)) for key, case in cases]
+        return [(key, _answer(case, _ASKED.get(key[-1], key[-1]), lambda _: profile)) for key, case in cases]
 
     loaded = files.loaded
     answered = chain(*loaded.answered_by(answer, progress, "validating", skip_invalid=files.skip_invalid))
-    skipped = [(key, Answer(case=case, reason=why)) for of, why in loaded.skipped for key, case in _cases_of(of)]
+    skipped = [(key, Answer(case=case, reason=why)) for of, why in loaded.skipped for key, case in _cases_of(of, failed=files.failed)]
     answers: dict[_Key, list[Answer]] = {}
     for key, found in (*answered, *skipped):
         answers.setdefault(key, []).append(found)
     return [result_of(source, quantity, "test", of, kind) for (kind, source, quantity), of in answers.items()]
 
 
+OUT_OF_MEMORY = "out_of_memory"
+"""In place of a quantity: the plans ran out of memory, and nothing was measured."""
+_ASKED: Mapping[str, str] = {OUT_OF_MEMORY: "memory_bytes.total"}
 NOT_MEASURED = "no measured figure, such as measured.step_time_s"
 _FILE_KINDS: Mapping[str, Kind] = {**KINDS, "serve": "serving", "operator": "operators"}
 
 
-def _cases_of(stated: Any) -> Iterator[tuple[_Key, Case]]:
-    """The figures that a scenario, or its mapping, says were measured of it, as far as they can be read."""
+def _cases_of(stated: Any, *, failed: bool = False) -> Iterator[tuple[_Key, Case]]:
+    """The figures that a scenario, or its mapping, says were measured of it, as far as they can be read.
+
+    With ``failed``, one of a plan that ran out of memory: its step never ended.
+    """
     scenario = stated if isinstance(stated, Mapping) else to_mapping(stated) if hasattr(stated, "measured") else {}
     workload, measured = (
         part if isinstance(part := scenario.get(key), Mapping) else {} for key in ("workload", "measured")
     )
     kind = _FILE_KINDS.get(str(workload.get("task")), "training")
     source = publisher(str(measured.get("source", ""))) or "no source stated"
+    if failed and (measured.get("fits") is False or measured.keys() == {"source"}):
+        yield (kind, source, OUT_OF_MEMORY), Case(scenario=scenario, measured=inf, split="test")
+        return
     for quantity, value in flatten(measured).items():
         if isinstance(value, int | float) and value > 0 and quantity not in NO_FIGURES:
             yield (kind, source, quantity), Case(scenario=scenario, measured=value, split="test")
@@ -377,7 +397,13 @@ def _answer(case: Case, quantity: str, profile_of: Callable[[Mapping[str, Any]],
         return Answer(case=case, reason=A_BOUND)
     highs = [value if high is None else float(high) for _, high in known]
     interval = (min(float(low) for low, _ in known), max(highs)) if known else None
-    return Answer(case=case, predicted=value, interval=interval)
+    return Answer(case=case, predicted=value, interval=interval, fit=_fit(profile))
+
+
+def _fit(profile: Any) -> str:
+    """Whether a plan is said to fit: yes, tight or no."""
+    fits = getattr(profile, "fits", None)
+    return "" if fits is None else "tight" if profile.tight else "yes" if fits else "no"
 
 
 def predict_any(scenario: Any) -> Profile:

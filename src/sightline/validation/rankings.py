@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.validation.cases import Answer, Case, Suite
+from sightline.profile.metrics import metric_of
+from sightline.validation.cases import Answer, Case
 
 CHOSEN = (
     *("tensor_parallel", "pipeline_parallel", "data_parallel", "context_parallel", "expert_parallel"),
@@ -24,8 +25,16 @@ CHOSEN = (
 """Fields of a plan that a search chooses; plans that differ in others answer other questions."""
 SAME_BATCH = 0.025
 """Batches that differ by less are one question: sources round them to multiples of their replicas."""
-RATES = ("tokens_per_s", "tokens_per_s_per_device", "model_flops_per_s_per_device")
-"""Quantities of which more is faster."""
+RATES = ("model_flops_per_s_per_device", "mfu")
+"""Speeds that are neither times nor amounts per second."""
+
+
+def is_speed(quantity: str) -> bool:
+    """Say whether a quantity tells which of two plans is faster."""
+    return quantity in RATES or metric_of(quantity).unit in ("s", "tokens/s", "requests/s")
+
+
+_OF_A_ROW = ("name", "measured", "unread")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -54,7 +63,7 @@ class Ranking:
         return float(spearmanr(self.measured, self.predicted).statistic)
 
 
-def rankings(suite: Suite, answers: Iterable[Answer]) -> Iterator[Ranking]:
+def rankings(suite: str, quantity: str, answers: Iterable[Answer]) -> Iterator[Ranking]:
     """Yield the sweeps of a suite of times or rates in which two or more plans were answered.
 
     ``answers`` are those of the suite's cases.
@@ -69,18 +78,20 @@ def rankings(suite: Suite, answers: Iterable[Answer]) -> Iterator[Ranking]:
             for answer in alike:
                 by_plan[json.dumps(_chosen(answer.case), sort_keys=True)].append(answer)
             if len(by_plan) > 1:
-                yield _ranking(suite, json.loads(question), by_plan)
+                yield _ranking(suite, quantity, json.loads(question), by_plan)
 
 
-def _ranking(suite: Suite, question: Mapping[str, Any], by_plan: Mapping[str, Sequence[Answer]]) -> Ranking:
-    rate = suite.quantity in RATES
+def _ranking(
+    suite: str, quantity: str, question: Mapping[str, Any], by_plan: Mapping[str, Sequence[Answer]]
+) -> Ranking:
+    rate = metric_of(quantity).better == "higher"
 
     def speed(answer: Answer, value: float) -> float:
         # Of generation every plan of a question has the same batch.
         return value if rate else answer.case.scenario["workload"].get("global_batch", 1.0) / value
 
     return Ranking(
-        suite=suite.name,
+        suite=suite,
         question=question,
         plans=[json.loads(plan) for plan in by_plan],
         measured=np.array([fmean(speed(a, a.case.measured) for a in same) for same in by_plan.values()]),
@@ -93,8 +104,8 @@ def _chosen(case: Case) -> dict[str, Any]:
 
 
 def _question(case: Case) -> str:
-    """A case's scenario without what a search chooses and without the batch."""
-    scenario = case.scenario
+    """A case's scenario without what a search chooses, without the batch and without what differs from row to row."""
+    scenario = {key: value for key, value in case.scenario.items() if key not in _OF_A_ROW}
     work = {key: value for key, value in scenario["workload"].items() if key != "global_batch"}
     plan = {key: value for key, value in scenario["plan"].items() if key not in CHOSEN}
     return json.dumps({**scenario, "workload": work, "plan": plan}, sort_keys=True)

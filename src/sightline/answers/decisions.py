@@ -1,0 +1,80 @@
+"""How predictions decide between measured plans: the fastest of sweeps, single choices, what fits in memory."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from sightline.answers.outline import FAINT, Lines, Outline, Rows
+from sightline.quantities import percent
+
+if TYPE_CHECKING:
+    from sightline.validation.decisions import Decisions
+
+_CHANGES = {"micro_batch": "micro_batch x 2", "tensor_parallel": "tensor for pipeline"}
+_NOTE = (
+    "A sweep is one model on one cluster with one batch, under several plans. The pick is the plan that is predicted to "
+    "be fastest; its regret is how much faster the best measured plan is. Pairs are measured plans that differ in one "
+    "choice and by more than 3 % in time; changes are of the time with more of it."
+)
+_MOST = 200
+SWEEPS = (
+    *("suite", "sweeps", "pick within 5 %", "worst regret"),
+    *("of 5 plans or more", "pick within 5 %", "Spearman, mean", "lowest"),
+)
+
+
+def decisions_outline(found: "Sequence[Decisions]") -> Outline:
+    """Return a table of sweeps, one of pairs and one of memory, by source and for all."""
+    rows = [one.to_dict() for one in found]
+    pairs = [_pair_row(row, change, of) for row in rows for change, of in row["pairs"].items()]
+    fits = [_fit_row(row) for row in rows if any((*row["ran_out"].values(), row["ran"]["no"], row["ran"]["tight"]))]
+    of_pairs = ("source", "choice", "pairs", "sign right", "mean error in points", "measured", "predicted")
+    of_fits = ("source", "ran out of memory", "said yes", "tight", "ran", "said no", "tight")
+    return Outline(
+        title="Decisions between measured plans",
+        parts=[
+            Rows(title="Sweeps", headings=SWEEPS, rows=sweep_rows(rows), most=_MOST),
+            Rows(
+                title="Pairs",
+                headings=of_pairs,
+                rows=pairs,
+                numbers=[False, False, *[True] * 5],
+                most=_MOST,
+                labels=2,
+                grouped=1,
+            ),
+            Rows(title="Memory", headings=of_fits, rows=fits, most=_MOST),
+            Lines(lines=[_NOTE], kind=FAINT),
+        ],
+    )
+
+
+def sweep_rows(rows: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:
+    """Return the cells of each source with sweeps, from the documented keys."""
+    return [
+        (row["source"], *_picks(row["sweeps"]), *_picks(large)[:2], *map(_two, (large["spearman"], lowest)))
+        for row in rows
+        for large in (row["large_sweeps"],)
+        for lowest in (large["lowest_spearman"],)
+        if row["sweeps"]["count"]
+    ]
+
+
+def _picks(of: dict[str, Any]) -> tuple[str, str, str]:
+    count = of["count"]
+    return (str(count), str(of["within_5_percent"]), percent(of["worst_regret"], 1)) if count else ("-", "-", "-")
+
+
+def _two(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def _pair_row(row: dict[str, Any], change: str, of: dict[str, Any]) -> tuple[str, ...]:
+    signs = f"{of['sign_right']} ({percent(of['sign_right'] / of['count'])})"
+    changes = (percent(of[key], 1, signed=True) for key in ("measured", "predicted"))
+    return row["source"], _CHANGES.get(change, change), str(of["count"]), signs, f"{100 * of['error']:.1f}", *changes
+
+
+def _fit_row(row: dict[str, Any]) -> tuple[str, ...]:
+    out, ran = row["ran_out"], row["ran"]
+    counts = (sum(out.values()), out["yes"], out["tight"], sum(ran.values()), ran["no"], ran["tight"])
+    return row["source"], *map(str, counts)

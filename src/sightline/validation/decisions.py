@@ -1,0 +1,172 @@
+"""Decisions that predictions are asked for: which plan is fastest, what one choice changes, which plan fits in memory.
+
+Every change of a formula is held against these: ``sightline validate --plans``.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from math import isnan, nan
+from statistics import fmean
+from typing import Any, NamedTuple
+
+from sightline.profile.results import stamped
+from sightline.validation.cases import Answer, Result, Suite
+from sightline.validation.evaluation import OUT_OF_MEMORY, AnySuite
+from sightline.validation.rankings import Ranking, is_speed, rankings
+
+NEAR = 0.05
+"""A pick that loses at most this share is as good as the best."""
+LARGE = 5
+"""Plans of a sweep from which on its order is told."""
+NOTICED = 0.03
+"""Pairs whose times differ by less are told apart by chance."""
+_IN_ORDER: Mapping[str, Sequence[Any]] = {
+    "sequence_parallel": (False, True),
+    "recompute": ("none", "selective", "full"),
+    "zero_stage": (0, 1, 2, 3),
+}
+"""Values of a field, the least first."""
+_DEGREES = ("tensor_parallel", "pipeline_parallel")
+CHANGES = (*_IN_ORDER, "micro_batch", "tensor_parallel")
+"""What a pair of plans differs in: one field, a micro-batch by a factor of two, or tensor ranks for stages."""
+
+
+class Pair(NamedTuple):
+    """Two measured plans that differ in one choice: the time of the one with more of it over that of the other."""
+
+    change: str
+    measured: float
+    """Less 1: -0.05 is 5 % faster."""
+    predicted: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Decisions:
+    """The decisions of one source by one quantity, or of all sources."""
+
+    source: str
+    quantity: str = ""
+    sweeps: Sequence[Ranking] = ()
+    ran: Sequence[Answer] = ()
+    ran_out: Sequence[Answer] = ()
+    """Plans that ran out of memory."""
+    pairs: Mapping[str, Sequence[Pair]] = field(init=False)
+    """Those whose times differ noticeably, by change."""
+
+    def __post_init__(self) -> None:
+        found: dict[str, list[Pair]] = {change: [] for change in CHANGES}
+        for pair in (pair for sweep in self.sweeps for pair in _pairs(sweep)):
+            found[pair.change].append(pair)
+        object.__setattr__(self, "pairs", {change: pairs for change, pairs in found.items() if pairs})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the documented keys."""
+        large = [sweep for sweep in self.sweeps if len(sweep.plans) >= LARGE]
+        correlations = [value for sweep in large if not isnan(value := sweep.correlation)]
+        return {
+            "source": self.source,
+            "quantity": self.quantity,
+            "sweeps": _picks(self.sweeps),
+            "large_sweeps": {
+                **_picks(large),
+                "spearman": fmean(correlations) if correlations else None,
+                "lowest_spearman": min(correlations, default=None),
+            },
+            "pairs": {change: _errors(pairs) for change, pairs in self.pairs.items()},
+            "ran": _fits(self.ran),
+            "ran_out": _fits(self.ran_out),
+        }
+
+
+def is_decided(suite: AnySuite) -> bool:
+    """Say whether a suite measures speeds of training or generation."""
+    return isinstance(suite, Suite) and is_speed(suite.quantity)
+
+
+def decisions_of(results: Sequence[Result]) -> list[Decisions]:
+    """Return the decisions of each source and quantity, then of all, from the answers to all its cases."""
+    answers: dict[tuple[str, str], list[Answer]] = defaultdict(list)
+    for result in results:
+        answers[result.suite, result.quantity] += result.answers
+    out = {source: found for (source, quantity), found in answers.items() if quantity == OUT_OF_MEMORY}
+    sources = [
+        Decisions(
+            source=source,
+            quantity=quantity,
+            sweeps=list(rankings(source, quantity, found)),
+            ran=found,
+            ran_out=out.pop(source, ()),
+        )
+        for (source, quantity), found in answers.items()
+        if is_speed(quantity)
+    ]
+    sources += [Decisions(source=source, ran_out=found) for source, found in out.items()]
+    return [*sources, _joined(sources)]
+
+
+def _joined(sources: Sequence[Decisions]) -> Decisions:
+    parts = {name: [one for of in sources for one in getattr(of, name)] for name in ("sweeps", "ran", "ran_out")}
+    return Decisions(source="all", **parts)
+
+
+def _picks(sweeps: Sequence[Ranking]) -> dict[str, Any]:
+    losses = [sweep.loss for sweep in sweeps]
+    reached = sum(loss <= NEAR for loss in losses)
+    return {"count": len(losses), "within_5_percent": reached, "worst_regret": max(losses, default=None)}
+
+
+def _errors(pairs: Sequence[Pair]) -> dict[str, Any]:
+    return {
+        "count": len(pairs),
+        "sign_right": sum(pair.measured * pair.predicted > 0 for pair in pairs),
+        "error": fmean(abs(pair.predicted - pair.measured) for pair in pairs),
+        "measured": fmean(pair.measured for pair in pairs),
+        "predicted": fmean(pair.predicted for pair in pairs),
+    }
+
+
+def _fits(answers: Sequence[Answer]) -> dict[str, int]:
+    return {fit: sum(answer.fit == fit for answer in answers) for fit in ("yes", "tight", "no")}
+
+
+def _pairs(sweep: Ranking) -> Iterator[Pair]:
+    """Yield the pairs of a sweep's plans that differ in one choice and noticeably in time."""
+    for places in combinations(range(len(sweep.plans)), 2):
+        change, place = _change(*(sweep.plans[place] for place in places))
+        less, more = places if place else places[::-1]
+        measured = float(sweep.measured[less] / sweep.measured[more]) - 1
+        if change and abs(measured) > NOTICED:
+            yield Pair(change, measured, float(sweep.predicted[less] / sweep.predicted[more]) - 1)
+
+
+def _change(one: Mapping[str, Any], other: Mapping[str, Any]) -> tuple[str, int]:
+    """What alone differs between two plans, and which of them has more of it; nothing where more differs."""
+    plans = (one, other)
+    names = {*one, *other} - _without_effect(one) - _without_effect(other)
+    differing = {name for name in names if one.get(name) != other.get(name)}
+    tensor, stages = ([plan.get(name, 1) for plan in plans] for name in _DEGREES)
+    if differing == {*_DEGREES} and tensor[0] * stages[0] == tensor[1] * stages[1]:
+        return "tensor_parallel", int(tensor[1] > tensor[0])
+    (name,) = differing if len(differing) == 1 else ("",)
+    values = [plan.get(name, nan) for plan in plans]
+    if name == "micro_batch" and max(values) == 2 * min(values):
+        return name, int(values[1] > values[0])
+    order = _IN_ORDER.get(name, ())
+    if not all(value in order for value in values):
+        return "", 0
+    return name, int(order.index(values[1]) > order.index(values[0]))
+
+
+def _without_effect(plan: Mapping[str, Any]) -> set[str]:
+    """Fields that change nothing in a plan: those of a pipeline or of tensor ranks that it does not have."""
+    alone = {"sequence_parallel"} if plan.get("tensor_parallel", 1) == 1 else set()
+    return alone | ({"schedule", "virtual_stages"} if plan.get("pipeline_parallel", 1) == 1 else set())
+
+
+def decisions_to_dict(found: Sequence[Decisions]) -> dict[str, Any]:
+    """Return the decisions of each source and of all under the documented keys."""
+    *sources, every = (one.to_dict() for one in found)
+    return stamped({"decisions": sources, "all": every})
+
