@@ -11,13 +11,14 @@ import numpy as np
 from generated import markdown_table
 
 from sightline import quantities
+from sightline.answers.decisions import decision_tables
 from sightline.catalog import entry, names
 from sightline.validation.left_out import Figures, together
 
 DOCS = Path(__file__).parents[1] / "docs"
 FIGURES = DOCS / "accuracy"
-AIM, ALIKE, MANY = 0.05, 0.95, 10
-"""How much slower than the best a plan may be, and a rank correlation for sweeps of so many plans."""
+AIM = 0.05
+"""How much slower than the best a plan may be."""
 COLUMNS = ["case", "mean error", "inside 80 % interval", "typical half-width", "measured on"]
 ANCHORED = {
     "one anchor": "with one measured step of your cluster",
@@ -227,20 +228,19 @@ def _slower(ratio: float) -> str:
 
 
 def sweeps_table() -> str:
-    """Return how measured sweeps are ranked, by suite."""
-    rows = [
-        [
-            *(found["suite"], str(found["sweeps"]), str(found["reached"]), percent(found["worst"])),
-            f"{found['alike']} of {found['large']}" if found["large"] else "-",
-            f"{found['lowest']:.2f}" if found["large"] else "-",
-        ]
-        for found in figures("rankings")["suites"]
-    ]
-    within, large = f"within {100 * AIM:.0f} % of the best", f"{MANY} plans or more"
-    heads = ["suite", "sweeps", f"pick {within}", "worst pick", f"of {large}: correlation {ALIKE} or more", "lowest"]
-    of_all = {key: sum(found[key] for found in figures("rankings")["suites"]) for key in ("reached", "sweeps")}
-    told = f"The plan that is predicted to be fastest is {within} measured one in {of_all['reached']} of {of_all['sweeps']} sweeps."
-    return f"{told}\n\n{markdown_table(heads, rows)}"
+    """Return how predictions decide between measured plans: sweeps by suite, single choices and memory of all."""
+    found = figures("decisions")
+    every = found["all"]
+    sweeps, _, _ = decision_tables([*found["decisions"], every])
+    _, pairs, _ = decision_tables([every])
+    reached, ran = every["sweeps"], every["ran"]
+    told = (
+        f"The plan that is predicted to be fastest is within 5 % of the best measured one in "
+        f"{reached['within_5_percent']} of {reached['count']} sweeps."
+    )
+    fits = f"Of {sum(ran.values()):,} measured plans, {ran['no']} are predicted not to fit, and {ran['tight']} are tight."
+    tables = (markdown_table(list(one.headings), [list(map(str, row)) for row in one.rows]) for one in (sweeps, pairs))
+    return "\n\n".join((told, *tables, fits))
 
 
 def reading_rules() -> str:

@@ -17,11 +17,8 @@ from typing import Any
 
 import compared_page
 from accuracy_page import (
-    AIM,
-    ALIKE,
     DOCS,
     FIGURES,
-    MANY,
     expectations,
     locked_table,
     published_plans,
@@ -87,34 +84,6 @@ def suites(data: str) -> dict[str, Any]:
     return {"suites": [{"kind": r.kind, "goal": goals[r.suite], **r.to_dict()} for r in results]}
 
 
-def rankings(data: str) -> dict[str, Any]:
-    """Rank the plans of every sweep that somebody measured, by suite."""
-    from sightline.validation.evaluation import evaluate
-    from sightline.validation.evaluation import suites as suites_of
-    from sightline.validation.rankings import rankings as ranked
-
-    found = []
-    for suite in suites_of(data):
-        if "bytes" in suite.quantity or "activations" in suite.quantity:
-            continue
-        sweeps = list(ranked(suite, [answer for result in evaluate([suite]) for answer in result.answers]))
-        correlations = [sweep.correlation for sweep in sweeps if len(sweep.plans) >= MANY]
-        if sweeps:
-            losses = [sweep.loss for sweep in sweeps]
-            found.append(
-                {
-                    "suite": suite.name,
-                    "sweeps": len(sweeps),
-                    "reached": sum(loss <= AIM for loss in losses),
-                    "worst": max(losses),
-                    "large": len(correlations),
-                    "alike": sum(value >= ALIKE for value in correlations),
-                    "lowest": min(correlations, default=None),
-                }
-            )
-    return {"suites": found}
-
-
 def plans(_: str) -> dict[str, Any]:
     """Hold the plans of published trainings against the best ones of a search."""
     return {"plans": [{"name": case["name"], "source": case["source"], **within(case)} for case in searched()]}
@@ -142,7 +111,7 @@ def _rounded(value: Any) -> Any:
 
 SECTIONS: Mapping[str, Callable[[str], dict[str, Any]]] = {
     "suites": suites,
-    "rankings": rankings,
+    "decisions": _sightline("validate", "--plans"),
     "plans": plans,
     "left-out": _sightline("validate", "--left-out"),
     "locked": _sightline("validate", "--locked"),

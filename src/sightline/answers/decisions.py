@@ -1,6 +1,6 @@
 """How predictions decide between measured plans: the fastest of sweeps, single choices, what fits in memory."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sightline.answers.outline import FAINT, Lines, Outline, Rows
@@ -16,47 +16,38 @@ _NOTE = (
     "choice and by more than 3 % in time; changes are of the time with more of it."
 )
 _MOST = 200
-SWEEPS = (
-    *("suite", "sweeps", "pick within 5 %", "worst regret"),
-    *("of 5 plans or more", "pick within 5 %", "Spearman, mean", "lowest"),
+_SWEEPS = (
+    *("source", "sweeps", "pick within 5 %", "worst regret"),
+    *("of 5 plans or more", "of these within 5 %", "mean Spearman", "lowest"),
 )
+_PAIRS = ("source", "choice", "pairs", "sign right", "mean error in points", "measured", "predicted")
+_FITS = ("source", "ran out of memory", "said yes", "tight", "ran", "said no", "tight")
 
 
 def decisions_outline(found: "Sequence[Decisions]") -> Outline:
     """Return a table of sweeps, one of pairs and one of memory, by source and for all."""
-    rows = [one.to_dict() for one in found]
+    tables = decision_tables([one.to_dict() for one in found])
+    return Outline(title="Decisions between measured plans", parts=[*tables, Lines(lines=[_NOTE], kind=FAINT)])
+
+
+def decision_tables(rows: Sequence[dict[str, Any]]) -> tuple[Rows, Rows, Rows]:
+    """Return the tables of what is documented of sources."""
     pairs = [_pair_row(row, change, of) for row in rows for change, of in row["pairs"].items()]
     fits = [_fit_row(row) for row in rows if any((*row["ran_out"].values(), row["ran"]["no"], row["ran"]["tight"]))]
-    of_pairs = ("source", "choice", "pairs", "sign right", "mean error in points", "measured", "predicted")
-    of_fits = ("source", "ran out of memory", "said yes", "tight", "ran", "said no", "tight")
-    return Outline(
-        title="Decisions between measured plans",
-        parts=[
-            Rows(title="Sweeps", headings=SWEEPS, rows=sweep_rows(rows), most=_MOST),
-            Rows(
-                title="Pairs",
-                headings=of_pairs,
-                rows=pairs,
-                numbers=[False, False, *[True] * 5],
-                most=_MOST,
-                labels=2,
-                grouped=1,
-            ),
-            Rows(title="Memory", headings=of_fits, rows=fits, most=_MOST),
-            Lines(lines=[_NOTE], kind=FAINT),
-        ],
+    are_numbers = [False, False, *[True] * 5]
+    return (
+        Rows(title="Sweeps", headings=_SWEEPS, rows=list(_sweep_rows(rows)), most=_MOST),
+        Rows(title="Pairs", headings=_PAIRS, rows=pairs, numbers=are_numbers, most=_MOST, labels=2, grouped=1),
+        Rows(title="Memory", headings=_FITS, rows=fits, most=_MOST),
     )
 
 
-def sweep_rows(rows: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:
-    """Return the cells of each source with sweeps, from the documented keys."""
-    return [
-        (row["source"], *_picks(row["sweeps"]), *_picks(large)[:2], *map(_two, (large["spearman"], lowest)))
-        for row in rows
-        for large in (row["large_sweeps"],)
-        for lowest in (large["lowest_spearman"],)
-        if row["sweeps"]["count"]
-    ]
+def _sweep_rows(rows: Sequence[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
+    for row in rows:
+        large = row["large_sweeps"]
+        order = map(_two, (large["spearman"], large["lowest_spearman"]))
+        if row["sweeps"]["count"]:
+            yield row["source"], *_picks(row["sweeps"]), *_picks(large)[:2], *order
 
 
 def _picks(of: dict[str, Any]) -> tuple[str, str, str]:

@@ -50,6 +50,8 @@ class RankedPlan:
     """Whether the uncertainty does not let one tell it from the first: its interval of the ratio holds 1."""
     better: float | None = None
     """How likely it is better than the first, from 0 to 1; None for the first and where nothing is known."""
+    preferred: Sequence[str] = ()
+    """Of the first: why it goes before the fastest, which cannot be told apart from it; empty where it is that."""
     obstacles: Sequence[str] = ()
     """Sentences: what keeps it from being launched."""
     figures: Mapping[str, float | None] = field(default_factory=dict)
@@ -221,6 +223,7 @@ def _plan_to_dict(ranked: RankedPlan, launch: str | None = None) -> dict[str, An
         "rank": ranked.rank,
         "tied": ranked.tied,
         "better": ranked.better,
+        "preferred": list(ranked.preferred),
         "value": ranked.value,
         "plan": result["scenario"]["plan"],
         "cluster": " + ".join(cluster.stated),

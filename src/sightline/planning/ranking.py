@@ -69,7 +69,8 @@ def spread_over(figures: Sequence[tuple[float, float]], count: int) -> list[int]
     return [kept[place] for place in chosen]
 
 
-_PLAIN_SCHEDULES = ("1f1b", "interleaved")
+PLAIN_SCHEDULES = ("1f1b", "interleaved")
+"""Those that every framework with a pipeline has."""
 
 
 def complexity(plan: Plan) -> tuple[float, ...]:
@@ -81,7 +82,7 @@ def complexity(plan: Plan) -> tuple[float, ...]:
         plan.expert_parallel > 1,
         bool(plan.sequence_parallel),
         plan.virtual_stages > 1,
-        plan.schedule not in _PLAIN_SCHEDULES,
+        plan.schedule not in PLAIN_SCHEDULES,
         plan.zero_stage > 0,
         *(True for _ in plan.offload),
         plan.recompute != "none",

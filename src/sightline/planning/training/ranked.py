@@ -14,12 +14,13 @@ from sightline.explanation.compared import SAME
 from sightline.launching.registry import obstacles
 from sightline.planning.clusters import devices_setting, price_assumptions
 from sightline.planning.plan_answer import Counts, LazySequence, Neighbour, PlanAnswer, RankedPlan, by_loss
-from sightline.planning.ranking import front_of, in_order, numbered, spread_over, with_ties
+from sightline.planning.ranking import PLAIN_SCHEDULES, front_of, in_order, numbered, spread_over, with_ties
 from sightline.planning.training.best import Candidate
 from sightline.planning.training.candidates import resolved
 from sightline.planning.training.objectives import UNCERTAIN, Measure, shown_value
 from sightline.planning.training.training_search import MICRO_BATCH, SLOWER, Request, search_space
 from sightline.prediction import predict
+from sightline.prediction.training.knowledge import Knowledge
 from sightline.profile import Profile
 from sightline.progress import Progress
 from sightline.quantities import SECONDS, format_quantity, show, significant
@@ -111,7 +112,10 @@ def _alternatives(
         run = measure.whole_run(measure.of_profile(profile))
         return None if run is None or run.cost_usd is None else float(run.cost_usd)
 
-    return alternatives(list(zip(spaces, kept, strict=True)), plans[0], money)
+    first = plans[0].profile if request.anchor is None else predict(plans[0].profile.scenario)
+    measure = Measure(space=_asking(first), availability=request.availability)
+    key = float(measure(request.objective, measure.of_profile(first)))
+    return alternatives(list(zip(spaces, kept, strict=True)), plans[0], key, money)
 
 
 def _asking(profile: Profile) -> Space[Scenario]:
@@ -130,17 +134,31 @@ def ranked(found: Sequence[Found], request: Request) -> list[RankedPlan]:
         order = in_order([(one.keys[0], one.scenario.plan, one) for one in found], same)
     if request.objective not in ("time", "cost") or request.pareto:
         return numbered([_ranked_plan(one, request) for one in order[: request.top]])
-    plans = [_ranked_plan(one, request) for one in _surely_fitting_first(order, request)[: request.top]]
-    return with_ties(numbered(plans), "step_time_s")
+    order, reasons = _habitual_first(order, request)
+    plans = numbered([_ranked_plan(one, request) for one in order[: request.top]])
+    return with_ties([replace(one, preferred=reasons if one.rank == 1 else ()) for one in plans], "step_time_s")
 
 
-def _surely_fitting_first(order: Sequence[Found], request: Request) -> Sequence[Found]:
-    """Plans in order; the best that surely fits goes before one that may not, if the two cannot be told apart."""
-    sure = next((place for place, one in enumerate(order) if one.surely_fits), 0)
-    if not sure:
-        return order
-    pair = with_ties([_ranked_plan(order[place], request) for place in (0, sure)], "step_time_s")
-    return [order[sure], *order[:sure], *order[sure + 1 :]] if pair[1].tied else order
+PREFERRED = ("surely fits", "calibrated", "less offload", "plain schedule")
+"""Why a plan goes before a faster one that cannot be told apart from it, what weighs most first."""
+
+
+def _doubts(found: Found) -> tuple[int, ...]:
+    """What speaks against a plan, as `PREFERRED` names what does not."""
+    plan, known = found.scenario.plan, Knowledge().evidence(found.scenario)
+    return not found.surely_fits, known != "calibrated", len(plan.offload), plan.schedule not in PLAIN_SCHEDULES
+
+
+def _habitual_first(order: Sequence[Found], request: Request) -> tuple[Sequence[Found], tuple[str, ...]]:
+    """Plans in order, with the least doubtful of those tied with the fastest before it, and why it is there."""
+    doubts = list(map(_doubts, order))
+    places = {found: place for place, found in reversed([*enumerate(doubts)])}
+    for found in sorted(one for one in places if one < doubts[0]):
+        place = places[found]
+        if with_ties([_ranked_plan(order[one], request) for one in (0, place)], "step_time_s")[1].tied:
+            reasons = (name for name, own, its in zip(PREFERRED, found, doubts[0], strict=True) if own < its)
+            return [order[place], *order[:place], *order[place + 1 :]], tuple(reasons)
+    return order, ()
 
 
 def _ranked_plan(found: Found, request: Request) -> RankedPlan:
@@ -186,6 +204,7 @@ class _Option(NamedTuple):
 def alternatives(
     parts: Sequence[tuple[Space[Scenario], Sequence[Candidate]]],
     first: RankedPlan,
+    key_of_first: float,
     money: Callable[[Profile], float | None],
 ) -> list[Neighbour]:
     """Return the best plan with each value that the first plan does not have, the least loss first, then those without.
@@ -195,13 +214,13 @@ def alternatives(
     Args:
         parts: The spaces that were searched, and the good plans of each.
         first: The best plan of all.
+        key_of_first: Of it what is to be small.
         money: Dollars of the run of a prediction; None where nobody knows them.
     """
     options = [option for space, kept in parts for option in _options(space, kept)]
     own = next((one.set for one in options if _is(one, first.profile.scenario)), None)
     if own is None:
         return []
-    best = min(one.key for one in options)
     found = []
     for key, chosen in own.items():
         values = {str(one.set[key]): one.set[key] for one in options if str(one.set[key]) != str(chosen)}
@@ -211,7 +230,7 @@ def alternatives(
             if least.scenario is None and least.key < inf:
                 continue
             others = {name: one for name, one in least.set.items() if name != key and str(one) != str(own[name])}
-            found.append(_told({key: value}, others, least, best, money))
+            found.append(_told({key: value}, others, least, key_of_first, money))
     return by_loss(found)
 
 
