@@ -238,7 +238,9 @@ def sweeps_table() -> str:
         f"The plan that is predicted to be fastest is within 5 % of the best measured one in "
         f"{reached['within_5_percent']} of {reached['count']} sweeps."
     )
-    fits = f"Of {sum(ran.values()):,} measured plans, {ran['no']} are predicted not to fit, and {ran['tight']} are tight."
+    fits = (
+        f"Of {sum(ran.values()):,} measured plans, {ran['no']} are predicted not to fit, and {ran['tight']} are tight."
+    )
     tables = (markdown_table(list(one.headings), [list(map(str, row)) for row in one.rows]) for one in (sweeps, pairs))
     return "\n\n".join((told, *tables, fits))
 

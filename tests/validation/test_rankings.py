@@ -27,7 +27,9 @@ IN_DATA = {
 
 def of_suite(name, data=None):
     suite = next(suite for suite in choose(name, data) if suite.name == name)
-    return list(rankings(suite.name, suite.quantity, [answer for result in evaluate([suite]) for answer in result.answers]))
+    return list(
+        rankings(suite.name, suite.quantity, [answer for result in evaluate([suite]) for answer in result.answers])
+    )
 
 
 @pytest.mark.parametrize(("name", "sweeps"), IN_CATALOG.items())

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 _CHANGES = {"micro_batch": "micro_batch x 2", "tensor_parallel": "tensor for pipeline"}
 _NOTE = (
-    "A sweep is one model on one cluster with one batch, under several plans. The pick is the plan that is predicted to "
-    "be fastest; its regret is how much faster the best measured plan is. Pairs are measured plans that differ in one "
-    "choice and by more than 3 % in time; changes are of the time with more of it."
+    "A sweep is one model on one cluster with one batch, under several plans. The pick is the plan that is predicted "
+    "to be fastest; its regret is how much faster the best measured plan is. Pairs are measured plans that differ in "
+    "one choice and by more than 3 % in time; changes are of the time with more of it."
 )
 _MOST = 200
 _SWEEPS = (

@@ -1,6 +1,6 @@
 """``sightline validate`` and ``reproduce``: predictions against published and measured results, and their findings."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 
 FILES = (".csv", ".yaml", ".yml", ".json")
 """What names of scenario files end in; other names are of suites."""
+_APART: Mapping[str, Sequence[str]] = {
+    "plans": ("left_out", "cases", "coverage"),
+    "coverage": ("left_out", "locked", "cases"),
+}
+"""Options with a listing of their own, and those that do not go with them."""
 _Forms = Annotated[ReportOptions, only("chart", "charts", "html", "markdown", "as_json", "as_csv")]
 
 
@@ -78,17 +83,11 @@ class ValidateOptions:
         """Refuse options that do not go together, and a folder that is none."""
         self.written.check()
         files, named = self.files, self.suites or ()
-        for name in ("left_out", "cases", "coverage"):
-            if self.plans and getattr(self, name):
-                raise InputError(f"--plans cannot be combined with --{name.replace('_', '-')}")
-        if self.plans and (self.written.chart is not None or self.written.charts is not None):
-            raise InputError("--plans has no chart; allowed: --json, --csv, --html, --markdown")
-        if self.coverage and (self.left_out or self.locked or self.cases):
-            raise InputError("--coverage cannot be combined with --left-out, --locked or --cases")
+        for name, others in _APART.items():
+            if getattr(self, name):
+                self._check_apart(name, others)
         if self.coverage and len(named) > 1:
             raise InputError(f"--coverage takes one name or pattern, not {len(named)}")
-        if self.coverage and (self.written.chart is not None or self.written.charts is not None):
-            raise InputError("--coverage has no chart; allowed: --json, --csv, --html, --markdown")
         if self.left_out and self.locked:
             raise InputError("--left-out cannot be combined with --locked: locked sources are never used for fitting")
         if files and (self.left_out or self.locked):
@@ -98,6 +97,14 @@ class ValidateOptions:
             raise InputError("--skip-invalid needs a FILE with scenarios")
         if self.data is not None and not self.data.is_dir() and not self.coverage:
             raise InputError(f"--data '{self.data}' is not a folder")
+
+    def _check_apart(self, name: str, others: Sequence[str]) -> None:
+        """Refuse what does not go together with a listing of another kind."""
+        if any(getattr(self, other) for other in others):
+            *some, last = (f"--{other.replace('_', '-')}" for other in others)
+            raise InputError(f"--{name} cannot be combined with {', '.join(some)} or {last}")
+        if self.written.chart is not None or self.written.charts is not None:
+            raise InputError(f"--{name} has no chart; allowed: --json, --csv, --html, --markdown")
 
 
 def validate(options: ValidateOptions) -> None:
@@ -213,9 +220,7 @@ def _measured(options: ValidateOptions) -> "list[MeasuredFiles]":
         return []
     with progress_bar(stops=False) as reading:
         return [
-            MeasuredFiles.read(
-                options.files, skip_invalid=options.skip_invalid, failed=options.plans, progress=reading
-            )
+            MeasuredFiles.read(options.files, skip_invalid=options.skip_invalid, failed=options.plans, progress=reading)
         ]
 
 

@@ -169,4 +169,3 @@ def decisions_to_dict(found: Sequence[Decisions]) -> dict[str, Any]:
     """Return the decisions of each source and of all under the documented keys."""
     *sources, every = (one.to_dict() for one in found)
     return stamped({"decisions": sources, "all": every})
-

@@ -252,7 +252,11 @@ def _file_results(files: MeasuredFiles, predict: Predict, progress: Progress) ->
 
     loaded = files.loaded
     answered = chain(*loaded.answered_by(answer, progress, "validating", skip_invalid=files.skip_invalid))
-    skipped = [(key, Answer(case=case, reason=why)) for of, why in loaded.skipped for key, case in _cases_of(of, failed=files.failed)]
+    skipped = [
+        (key, Answer(case=case, reason=why))
+        for of, why in loaded.skipped
+        for key, case in _cases_of(of, failed=files.failed)
+    ]
     answers: dict[_Key, list[Answer]] = {}
     for key, found in (*answered, *skipped):
         answers.setdefault(key, []).append(found)
