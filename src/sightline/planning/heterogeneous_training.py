@@ -115,6 +115,7 @@ def _choices(space: Space[Scenario], plan: Plan) -> Iterator[dict[str, Any]]:
         "schedule": _tried(space, "schedule", [None]),
         "offload": _tried(space, "offload", [plan.offload]),
         "attention": _tried(space, "attention", [plan.attention]),
+        "compile": _tried(space, "compile", [plan.compile]),
     }
     if plan.pipeline_parallel == 1:
         tried["schedule"] = tried["schedule"][:1]

@@ -87,6 +87,7 @@ def complexity(plan: Plan) -> tuple[float, ...]:
         *(True for _ in plan.offload),
         plan.recompute != "none",
         plan.attention != "flash",
+        plan.compile,
     )
     return float(sum(used)), float(plan.zero_stage), float(plan.virtual_stages)
 

@@ -119,13 +119,17 @@ def plan(
     def command(further: Mapping[str, object], settings: Mapping[str, object] = MappingProxyType({})) -> str:
         return plan_command(source, {**read_overrides(overrides), **settings}, devices, given, {**typed, **further})
 
+    def others() -> list[Space[Any]]:
+        found, _ = priced(in_other_frameworks(spaces, overrides, partial(spaces_of, read, free, devices)), prices)
+        return [replace(space, launchable=launchable) for space in found]
+
+    options["other_frameworks"] = others
     search = _search_of(kind)
     answer = search(spaces, options, command, progress)
     if not (answer.stopped or any(launchable or one.launchable for one in answer.plans)):
-        others, _ = priced(in_other_frameworks(spaces, overrides, partial(spaces_of, read, free, devices)), prices)
-        own = [replace(space, launchable=True) for space in spaces]
-        if others and (launchable or not search(own, {**options, "where": None}, command, progress).plans):
-            spaces = [replace(space, launchable=launchable) for space in others]
+        own, further = [replace(space, launchable=True) for space in spaces], others()
+        if further and (launchable or not search(own, {**options, "where": None}, command, progress).plans):
+            spaces = further
             beside = where and f"{where.rstrip('/')}/other-frameworks"
             answer = search(spaces, {**options, "where": beside}, command, progress)
     limits = {name: options[name] for name in ("deadline", "budget", "max_memory", "ttft", "tpot")}

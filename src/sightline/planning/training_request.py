@@ -49,7 +49,7 @@ def plan_training(
         listed = ", ".join(map(str, stated))
         raise InputError(f"plan.stage_layers is {listed}; allowed: not set, because a search spreads layers evenly")
     spaces = together(spaces)
-    found = best_plans(spaces, request, progress, **parts)
+    found = best_plans(spaces, request, progress, others=lambda: together(options["other_frameworks"]()), **parts)
     if not (found.evaluated or found.rejected or found.stopped):
         _refuse_contradictions(spaces)
     return explained(found, spaces, request, predict=partial(predict, anchor=request.anchor), command=typed)

@@ -28,6 +28,7 @@ TRAINING_FIELDS: Final = (
     "recompute",
     "offload",
     "attention",
+    "compile",
 )
 """Fields of a training plan that are searched where a scenario leaves them out."""
 
@@ -74,6 +75,10 @@ class Space(Generic[Q]):
     """What was asked for beside it and cannot be."""
 
     def __post_init__(self) -> None:
+        offers = self.scenario.plan.framework.offers if isinstance(self.scenario, Scenario) else {}
+        if self.values.get("compile", ()) is None and len(offers.get("compile", ())) == 1:
+            # Where a framework has no choice nothing is searched.
+            object.__setattr__(self, "values", {**self.values, "compile": offers["compile"]})
         fix_mappings(self)
 
     @property

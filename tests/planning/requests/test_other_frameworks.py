@@ -65,3 +65,13 @@ def test_nothing_fits_in_any_framework_leads_to_the_nearest_that_does():
     answer = plan({**TUNED, "model": "llama-3.1-405b", "cluster": "1x h100-sxm-80gb"}, top=1)
     assert not answer.plans
     assert all(one.plan.profile.fits and one.plan.launchable for one in answer.nearest)
+
+
+def test_every_other_framework_with_a_plan_is_an_alternative():
+    pretrained = {"model": "llama-2-7b", **EIGHT, "workload": {**EIGHT["workload"], "task": "pretrain"}}
+    answer = plan(pretrained, top=1)
+    losses = {one.set["plan.framework"]: one.loss for one in answer.alternatives}
+    assert set(losses) == {"deepspeed", "fsdp", "torchtitan"}
+    for name, loss in losses.items():
+        assert loss == pytest.approx(in_framework(pretrained, name).plans[0].value / answer.plans[0].value - 1)
+    assert not list(in_framework(pretrained, "megatron").alternatives)

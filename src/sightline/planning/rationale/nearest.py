@@ -73,7 +73,7 @@ class FewestChanges:
     def _alike(self) -> float:
         """Changes that all plans of a block share."""
         choice, shared = self._choice, 0.0
-        for name in ("recompute", "attention"):
+        for name in ("recompute", "attention", "compile"):
             allowed = self._asked.values.get(name, (getattr(self._asked.scenario.plan, name),))
             shared += allowed is not None and getattr(choice, name) not in allowed
         return shared

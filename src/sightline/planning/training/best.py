@@ -143,6 +143,7 @@ def fields_at(axes: Axes, choice: Choice, places: Sequence[Places]) -> list[Mapp
                 "virtual_stages": virtual,
                 "recompute": choice.recompute,
                 "attention": choice.attention,
+                "compile": choice.compile,
             }
         )
     return found

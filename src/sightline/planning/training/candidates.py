@@ -37,6 +37,7 @@ class Choice(NamedTuple):
     attention: AttentionKernel
     both_ways: bool
     """Whether the schedule is DualPipe."""
+    compile: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -86,10 +87,13 @@ def choices(space: Space[Scenario]) -> list[Choice]:
     """Return the choices of operators in a space, the plainest first."""
     schedules = _values(space, "schedule", SCHEDULES)
     both_ways = sorted({schedule == "dualpipe" for schedule in schedules})
-    return [
-        Choice(*one)
-        for one in product(_values(space, "recompute", RECOMPUTE), _values(space, "attention", ATTENTION), both_ways)
-    ]
+    options = (_values(space, name, usual) for name, usual in (("recompute", RECOMPUTE), ("attention", ATTENTION)))
+    return [Choice(*one) for one in product(*options, both_ways, _values(space, "compile", (False, True)))]
+
+
+def choice_of(fields: Mapping[str, Any]) -> Choice:
+    """Return the choice of operators of a plan's fields."""
+    return Choice(fields["recompute"], fields["attention"], fields["schedule"] == "dualpipe", fields["compile"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -267,6 +271,7 @@ def open_plan(space: Space[Scenario], axes: Axes, choice: Choice) -> Scenario:
         offload={part: along(there, OFFLOAD + i) for i, (part, there) in enumerate(axes.offload.items())},
         recompute=choice.recompute,
         attention=choice.attention,
+        compile=choice.compile,
     )
     workload = base.workload
     if space.at_most:

@@ -37,7 +37,7 @@ _bounds: dict[tuple[str, int], Bounds] = {}
 _FIELDS: Mapping[str, str] = {
     **dict.fromkeys(("devices", "tensor_parallel", "context_parallel", "expert_parallel"), "number"),
     **dict.fromkeys(("pipeline_parallel", "micro_batch", "zero_stage", "virtual_stages"), "number"),
-    "sequence_parallel": "truth",
+    **dict.fromkeys(("sequence_parallel", "compile"), "truth"),
     "offload": "words",
     **dict.fromkeys(("schedule", "recompute", "attention"), "word"),
 }

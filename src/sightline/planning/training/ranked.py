@@ -64,10 +64,12 @@ def best_plans(
     *,
     workers: str | None = None,
     where: str | None = None,
+    others: Callable[[], Sequence[Space[Scenario]]] = tuple,
 ) -> PlanAnswer:
     """Search every space, and return the best plans of all.
 
-    With ``workers``, or with a place ``where`` what is found is kept, each space is searched in parts.
+    With ``workers``, or with a place ``where`` what is found is kept, each space is searched in parts. ``others`` are
+    spaces of every framework, where none is named: the best plan of each is an alternative.
     """
     if workers is None and where is None:
         parts: list[tuple[Counts, list[Candidate]]] = [
@@ -91,7 +93,7 @@ def best_plans(
         request.pareto,
         objective=request.objective,
         free=tuple(dict.fromkeys(name for space in spaces for name in (*space.options, *space.free))),
-        alternatives=LazySequence(partial(_alternatives, spaces, [kept for _, kept in parts], plans, request)),
+        alternatives=LazySequence(partial(_alternatives, spaces, [kept for _, kept in parts], plans, request, others)),
         assumptions=price_assumptions(devices),
         warnings=tuple(dict.fromkeys((*of_scenarios, *_without_plans(spaces, counted)))),
     )
@@ -102,6 +104,7 @@ def _alternatives(
     kept: Sequence[Sequence[Candidate]],
     plans: Sequence[RankedPlan],
     request: Request,
+    others: Callable[[], Sequence[Space[Scenario]]],
 ) -> Sequence[Neighbour]:
     """The best plan with each other value beside the mesh; none of a front, nor of objectives that are no shares."""
     if not plans or request.pareto or request.objective not in COMPARED:
@@ -115,7 +118,26 @@ def _alternatives(
     first = plans[0].profile if request.anchor is None else predict(plans[0].profile.scenario)
     measure = Measure(space=_asking(first), availability=request.availability)
     key = float(measure(request.objective, measure.of_profile(first)))
-    return alternatives(list(zip(spaces, kept, strict=True)), plans[0], key, money)
+    own = {space.scenario.plan.framework.name for space in spaces}
+    further = [_as_split(space, first) for space in others() if space.scenario.plan.framework.name not in own]
+    found = [(space, best) for space in further if (best := search_space(space, request)[1])]
+    parts = [*zip(spaces, kept, strict=True), *found]
+    return alternatives([(_with_framework(one), best) for one, best in parts] if found else parts, plans[0], key, money)
+
+
+_SPLIT = ("tensor_parallel", "pipeline_parallel", "context_parallel", "expert_parallel")
+
+
+def _as_split(space: Space[Scenario], first: Profile) -> Space[Scenario]:
+    """A space of plans that are split as the first one is, or not at all: another framework's are soon looked through."""
+    scenario: Any = first.scenario
+    degrees = {name: tuple({1, int(getattr(scenario.plan, name))}) for name in _SPLIT}
+    return replace(space, values={**space.values, **{k: v for k, v in degrees.items() if space.values.get(k) is None}})
+
+
+def _with_framework(space: Space[Scenario]) -> Space[Scenario]:
+    """A space that names its framework among what tells it from others."""
+    return replace(space, options={**space.options, "plan.framework": space.scenario.plan.framework.name})
 
 
 def _asking(profile: Profile) -> Space[Scenario]:

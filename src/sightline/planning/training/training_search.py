@@ -19,6 +19,7 @@ from sightline.planning.training.candidates import (
     Choice,
     Layout,
     along,
+    choice_of,
     choices,
     layout_of,
     least_of_rows,
@@ -363,7 +364,7 @@ def search_space(
                 step //= SAMPLED
                 continue
             limit = float(np.nextafter(sample.kept()[-1].keys[0], np.inf))
-            found = Counter(Choice(one["recompute"], one["attention"], one["schedule"] == "dualpipe") for one in first)
+            found = Counter(map(choice_of, first))
             usual = [found.most_common(1)[0][0]]
             step, chosen = last if chosen != usual and step > last else 0, usual
         return limit
