@@ -107,7 +107,7 @@ def phrases(scenario: "Scenario | GenerationScenario | ServingScenario") -> list
 def _of_training(scenario: Scenario) -> tuple[str, list[str]]:
     plan, work = scenario.plan, scenario.workload
     how = [
-        _framework(scenario, plan.framework.name, plan.framework.version),
+        _framework(scenario, f"{'like ' * plan.framework.is_like}{plan.framework.name}", plan.framework.version),
         ", ".join([*_layout(plan), *_techniques(plan)]),
         f"micro-batch {plan.micro_batch}",
         f"{plan.dtype}, {plan.attention} attention",

@@ -419,6 +419,8 @@ class Framework:
     """Values of plan fields that a scenario leaves out."""
     attention_kernels: Mapping[str, str] = field(default_factory=dict)
     """Fused attention kernels of training by family of devices, and under ``default`` those of the others."""
+    is_like: bool = False
+    """Whether it stands for somebody's own framework, which behaves much like it (``framework: {like: NAME}``)."""
     plain: "Framework | None" = None
     """The framework as its entry has it, where a plan's choices changed it."""
 

@@ -4,11 +4,12 @@ A plan that names no framework is one of the typical framework of its task that 
 """
 
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from sightline.content import record
+from sightline.errors import InputError
 from sightline.frameworks import date_remark, read_engine, read_framework
 from sightline.loading.checks import Checked, Complaints, built, check, each, meant, words_of
 from sightline.quantities import show
@@ -28,6 +29,8 @@ TYPICAL_FRAMEWORKS: Final[Mapping[str, Sequence[str]]] = {
     "finetune": ("transformers", "fsdp", "deepspeed", "megatron", "reference"),
 }
 """By task of training; the first that offers everything that the plan states answers."""
+IDEAL: Final = "reference"
+"""The bound, which no framework is like."""
 TYPICAL_ENGINE: Final = "vllm"
 """Of generation."""
 NOT_NAMED: Final = "plan.framework is not set"
@@ -165,7 +168,19 @@ def read_quantization(value: object, key: str, complaints: Complaints) -> tuple[
     return known
 
 
-_NAMED: Keys = {"framework": text, "framework_version": text}
+
+
+def framework_name(value: Any) -> Any:
+    """A framework by name, or ``{like: NAME}``: one of somebody's own that behaves much like it."""
+    if not isinstance(value, Mapping):
+        return text(value)
+    if value.keys() != {LIKE}:
+        raise InputError(f"is {show(dict(value))}; allowed: a name, or {{like: NAME}} for a framework of your own")
+    return {LIKE: text(value[LIKE])}
+
+
+LIKE: Final = "like"
+_NAMED: Keys = {"framework": framework_name, "framework_version": text}
 
 
 @cache
@@ -325,13 +340,20 @@ def _framework(read: Callable[[str, str], F], checked: Checked, typical: str, co
         return None
     stated = checked.values
     name, version = stated.get("framework", typical), stated.get("framework_version", "")
+    if is_like := isinstance(name, Mapping):
+        name = name[LIKE]
+        if read is not read_framework or OTHER_NAMES.get(name.lower(), name) == IDEAL:
+            allowed = "a framework that trains" if read is read_framework else "the name of an engine for generation"
+            complaints.add(f"plan.framework is {{like: {name}}}; allowed: {allowed}")
+            return None
     name = OTHER_NAMES.get(name.lower(), name)
     if name.lower() in _ON_TRANSFORMERS:
         complaints.add(
             f"plan.framework is {show(name)}, which trains with transformers; use plan.framework transformers"
         )
         return None
-    return complaints.note(read, name, version)
+    framework: Any = complaints.note(read, name, version)
+    return replace(framework, is_like=True) if is_like and framework is not None else framework
 
 
 def _settled(description: type, values: Mapping[str, Any], wrong: frozenset[str] | set[str]) -> dict[str, Any]:

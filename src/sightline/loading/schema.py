@@ -39,7 +39,10 @@ def schema() -> Schema:
     operators["operator"] = validators.choice(*OPERATORS)
     workload = {**_properties(operators), **_searched(Serve, Generate, Pretrain), "task": task}
     plan = _searched(GenerationPlan, Plan) | {
-        "framework": {"description": "A training framework or an inference engine.", "type": "string"},
+        "framework": {
+            "description": "A training framework or an inference engine, or {like: NAME} for a framework of your own.",
+            "anyOf": [{"type": "string"}, _object({"like": {"type": "string"}})],
+        },
         "framework_version": {"description": "A release line, a release or a date.", "type": ["string", "number"]},
         "disaggregate": {
             "description": "Separate workers for prefill and decode.",

@@ -239,7 +239,8 @@ class Plan:
 
     def to_dict(self) -> dict[str, object]:
         """The plan's fields by name, the framework by its name and version."""
-        out = fields_of(self) | choices_of(self.framework, self.dtype) | {"framework": self.framework.name}
+        out = fields_of(self) | choices_of(self.framework, self.dtype)
+        out["framework"] = {"like": self.framework.name} if self.framework.is_like else self.framework.name
         out["offload"] = [name for name in OFFLOADABLE if name in self.offload] or "none"
         if isinstance(self.recompute, Recomputation):
             out["recompute"] = self.recompute.stated()

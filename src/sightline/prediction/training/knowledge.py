@@ -16,10 +16,11 @@ from sightline.cost.l2 import least_s
 from sightline.cost.prices import OperatorCost, Prices
 from sightline.frameworks.behavior import read_framework
 from sightline.frameworks.framework import Ideal
-from sightline.prediction.beliefs import Beliefs
+from sightline.prediction.beliefs import Beliefs, Gradient
 from sightline.prediction.common_figures import not_calibrated, understood
 from sightline.prediction.pass_times import in_setting
 from sightline.prediction.training.constants import (
+    NOTHING,
     TrainingConstants,
     believed_constants,
     effects_family,
@@ -60,10 +61,13 @@ class Knowledge:
             return stated[0].spread
         known = _with_unmeasured(self.beliefs)
         _, slopes = gradient(seconds, scenario, known, self.site)
-        return FOUR_IN_FIVE * np.sqrt(known.variance(slopes) + case_variance() + variance_beyond(scenario))
+        other = _variance_of_another(slopes) if scenario.plan.framework.is_like else 0.0
+        return FOUR_IN_FIVE * np.sqrt(known.variance(slopes) + other + case_variance() + variance_beyond(scenario))
 
     def missing(self, scenario: Scenario) -> dict[str, str]:
         """Return what would have to be measured for the framework's constants to be calibrated on the device."""
+        if scenario.plan.framework.is_like:
+            return {"framework": NO_STEP_OF_OWN}
         known = is_bound(scenario) or stated_set(scenario)
         sentence = "" if known else lacking_measurements(scenario)
         return {"framework": sentence} if sentence else {}
@@ -72,9 +76,21 @@ class Knowledge:
         """Return what the framework's constants rest on."""
         if is_bound(scenario):
             return "datasheet"
+        if scenario.plan.framework.is_like:
+            return "estimated"
         stated = stated_set(scenario)
         lacking = "extrapolated" if stated is None and lacking_measurements(scenario) else "calibrated"
         return understood(lacking if stated is None else stated[1], scenario)
+
+
+NO_STEP_OF_OWN = "no measured step of your own framework; add one with --anchor"
+_OF_A_FRAMEWORK = ("framework", "code")
+
+
+def _variance_of_another(slopes: Gradient) -> Any:
+    """The variance that a framework of somebody's own adds: it strays from its like as frameworks stray from all."""
+    own = {effect: slope for effect, slope in slopes.items() if effect.split("/")[1] in _OF_A_FRAMEWORK}
+    return NOTHING.variance(own) if own else 0.0
 
 
 @lru_cache(maxsize=8)
