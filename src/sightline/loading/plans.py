@@ -168,8 +168,6 @@ def read_quantization(value: object, key: str, complaints: Complaints) -> tuple[
     return known
 
 
-
-
 def framework_name(value: Any) -> Any:
     """A framework by name, or ``{like: NAME}``: one of somebody's own that behaves much like it."""
     if not isinstance(value, Mapping):

@@ -22,9 +22,16 @@ SERVED = {
 }
 
 
-@pytest.mark.parametrize(("question", "fields"), [(TRAINED, TRAINING_FIELDS), (SERVED, GENERATION_FIELDS)])
+COMPILED = {**TRAINED, "plan": {**TRAINED["plan"], "framework": "torchtitan"}}
+
+
+@pytest.mark.parametrize(("question", "fields"), [(COMPILED, TRAINING_FIELDS), (SERVED, GENERATION_FIELDS)])
 def test_without_names_every_field_is_free(question, fields):
     assert dict(opened(load(question)).values) == dict.fromkeys(fields)
+
+
+def test_where_the_framework_has_one_value_nothing_is_free():
+    assert dict(opened(load(TRAINED)).values) == dict.fromkeys(TRAINING_FIELDS) | {"compile": (False,)}
 
 
 def test_fields_that_are_not_named_have_the_scenarios_values():

@@ -61,7 +61,9 @@ def test_no_launch_is_written_for_it(both):
 
 
 def test_it_is_searched_as_its_like():
-    first, same = (plan({**ASKED, "plan": {"framework": of, **PLAN}}, top=1) for of in ("megatron", {"like": "megatron"}))
+    first, same = (
+        plan({**ASKED, "plan": {"framework": of, **PLAN}}, top=1) for of in ("megatron", {"like": "megatron"})
+    )
     assert (same.evaluated, same.plans[0].value) == (first.evaluated, first.plans[0].value)
     assert not same.plans[0].launchable
 

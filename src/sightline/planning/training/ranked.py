@@ -129,7 +129,7 @@ _SPLIT = ("tensor_parallel", "pipeline_parallel", "context_parallel", "expert_pa
 
 
 def _as_split(space: Space[Scenario], first: Profile) -> Space[Scenario]:
-    """A space of plans that are split as the first one is, or not at all: another framework's are soon looked through."""
+    """A space of plans that are split as the first one is, or not at all: soon searched."""
     scenario: Any = first.scenario
     degrees = {name: tuple({1, int(getattr(scenario.plan, name))}) for name in _SPLIT}
     return replace(space, values={**space.values, **{k: v for k, v in degrees.items() if space.values.get(k) is None}})
@@ -167,8 +167,10 @@ PREFERRED = ("surely fits", "calibrated", "less offload", "plain schedule")
 
 def _doubts(found: Found) -> tuple[int, ...]:
     """What speaks against a plan, as `PREFERRED` names what does not."""
-    plan, known = found.scenario.plan, Knowledge().evidence(found.scenario)
-    return not found.surely_fits, known != "calibrated", len(plan.offload), plan.schedule not in PLAIN_SCHEDULES
+    plan = found.scenario.plan
+    # Steps of heterogeneous devices were never measured.
+    known = not found.scenario.cluster.groups and Knowledge().evidence(found.scenario) == "calibrated"
+    return not found.surely_fits, not known, len(plan.offload), plan.schedule not in PLAIN_SCHEDULES
 
 
 def _habitual_first(order: Sequence[Found], request: Request) -> tuple[Sequence[Found], tuple[str, ...]]:
