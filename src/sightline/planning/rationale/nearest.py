@@ -112,12 +112,12 @@ class Unmet:
 def space_of(unmet: Unmet, variation: Variation) -> Space[Scenario]:
     """Return the space of a variation: with the fields that were asked for, or with every field of the plan free.
 
-    Fused attention stays, as nothing needs less memory.
+    Fused attention stays, as nothing needs less memory, and so does compilation.
     """
     if variation.keeps_fields:
         return replace(unmet.space, scenario=variation.scenario, clusters=())
     fixed = "attention" if variation.scenario.plan.attention == "flash" else ""
-    free = [name for name in TRAINING_FIELDS if name != fixed]
+    free = [name for name in TRAINING_FIELDS if name not in (fixed, "compile")]
     return replace(opened(variation.scenario, free), at_most=unmet.space.at_most)
 
 
