@@ -112,12 +112,15 @@ class Unmet:
 def space_of(unmet: Unmet, variation: Variation) -> Space[Scenario]:
     """Return the space of a variation: with the fields that were asked for, or with every field of the plan free.
 
-    Fused attention stays, as nothing needs less memory, and so does compilation.
+    Fused attention stays, as nothing needs less memory, and so does compilation where it is fixed.
     """
     if variation.keeps_fields:
         return replace(unmet.space, scenario=variation.scenario, clusters=())
-    fixed = "attention" if variation.scenario.plan.attention == "flash" else ""
-    free = [name for name in TRAINING_FIELDS if name not in (fixed, "compile")]
+    is_fixed = {
+        "attention": variation.scenario.plan.attention == "flash",
+        "compile": unmet.space.values.get("compile", ()) is not None,
+    }
+    free = [name for name in TRAINING_FIELDS if not is_fixed.get(name)]
     return replace(opened(variation.scenario, free), at_most=unmet.space.at_most)
 
 
