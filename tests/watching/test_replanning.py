@@ -104,7 +104,10 @@ def test_the_best_plan_stays_the_best():
 
 
 def test_full_memory_asks_for_a_plan_that_takes_less():
-    scenario = {**LARGE, "plan": {**LARGE["plan"], "zero_stage": 2, "micro_batch": 2, "recompute": "none"}}
+    scenario = {
+        **LARGE,
+        "plan": {**LARGE["plan"], "zero_stage": 2, "micro_batch": 2, "recompute": "none", "compile": True},
+    }
     present = sl.predict(sl.load(scenario))
     answer = replanned(asked(scenario, cause="memory", memory=0.97 * present.usable_bytes))
     best = sl.load({**scenario, "plan": {**scenario["plan"], **_plan(answer)}})

@@ -243,7 +243,7 @@ def read_framework(name: str, version: str = "") -> Framework:
     lineage = str(merged.pop("lineage", name))
     code = str(merged.pop("model_code", lineage))
     told = {"name": name, "version": line.name, "lineage": lineage, "model_code": code}
-    framework: Framework = _described(Framework, key, merged, **told, is_like=False, plain=None)
+    framework: Framework = _described(Framework, key, merged, **told, plain=None)
     return framework
 
 

@@ -268,6 +268,8 @@ def read_training_plan(mapping: object, task: str, complaints: Complaints) -> Re
     named = "framework" in stated or "framework" in checked.wrong
     typical = "" if named else typical_framework(task, {**stated, **read}).name
     framework = _framework(read_framework, checked, typical, complaints)
+    if framework is not None and isinstance(stated.get("framework"), Mapping):
+        framework = replace(framework, is_like=True)
     behavior = {} if framework is None else {"tensor_overlap": framework.overlap.tensor, **_defaults(framework, stated)}
     bad = checked.wrong | untrained | (techniques.keys() - read.keys())
     values = _settled(Plan, {**behavior, **stated, **read}, bad)
@@ -338,10 +340,11 @@ def _framework(read: Callable[[str, str], F], checked: Checked, typical: str, co
         return None
     stated = checked.values
     name, version = stated.get("framework", typical), stated.get("framework_version", "")
-    if is_like := isinstance(name, Mapping):
+    if isinstance(name, Mapping):
         name = name[LIKE]
-        if read is not read_framework or OTHER_NAMES.get(name.lower(), name) == IDEAL:
-            allowed = "a framework that trains" if read is read_framework else "the name of an engine for generation"
+        is_engine = typical == TYPICAL_ENGINE
+        if is_engine or OTHER_NAMES.get(name.lower(), name) == IDEAL:
+            allowed = "the name of an engine for generation" if is_engine else "a framework that trains"
             complaints.add(f"plan.framework is {{like: {name}}}; allowed: {allowed}")
             return None
     name = OTHER_NAMES.get(name.lower(), name)
@@ -350,8 +353,7 @@ def _framework(read: Callable[[str, str], F], checked: Checked, typical: str, co
             f"plan.framework is {show(name)}, which trains with transformers; use plan.framework transformers"
         )
         return None
-    framework: Any = complaints.note(read, name, version)
-    return replace(framework, is_like=True) if is_like and framework is not None else framework
+    return complaints.note(read, name, version)
 
 
 def _settled(description: type, values: Mapping[str, Any], wrong: frozenset[str] | set[str]) -> dict[str, Any]:

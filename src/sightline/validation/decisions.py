@@ -107,7 +107,9 @@ def decisions_of(results: Sequence[Result]) -> list[Decisions]:
 
 
 def _joined(sources: Sequence[Decisions]) -> Decisions:
-    parts = {name: [one for of in sources for one in getattr(of, name)] for name in ("sweeps", "ran", "ran_out")}
+    parts: dict[str, Any] = {
+        name: [one for of in sources for one in getattr(of, name)] for name in ("sweeps", "ran", "ran_out")
+    }
     return Decisions(source="all", **parts)
 
 

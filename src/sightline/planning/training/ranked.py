@@ -156,8 +156,8 @@ def ranked(found: Sequence[Found], request: Request) -> list[RankedPlan]:
         order = in_order([(one.keys[0], one.scenario.plan, one) for one in found], same)
     if request.objective not in ("time", "cost") or request.pareto:
         return numbered([_ranked_plan(one, request) for one in order[: request.top]])
-    order, reasons = _habitual_first(order, request)
-    plans = numbered([_ranked_plan(one, request) for one in order[: request.top]])
+    chosen, reasons = _habitual_first(order, request)
+    plans = numbered([_ranked_plan(one, request) for one in chosen[: request.top]])
     return with_ties([replace(one, preferred=reasons if one.rank == 1 else ()) for one in plans], "step_time_s")
 
 
