@@ -1,13 +1,10 @@
 """How predictions decide between measured plans: the fastest of sweeps, single choices, what fits in memory."""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sightline.answers.outline import FAINT, Lines, Outline, Rows
 from sightline.quantities import percent
-
-if TYPE_CHECKING:
-    from sightline.validation.decisions import Decisions
 
 _CHANGES = {"micro_batch": "micro_batch x 2", "tensor_parallel": "tensor for pipeline"}
 _NOTE = (
@@ -24,10 +21,10 @@ _PAIRS = ("source", "choice", "pairs", "sign right", "mean error in points", "me
 _FITS = ("source", "ran out of memory", "said yes", "tight", "ran", "said no", "tight")
 
 
-def decisions_outline(found: "Sequence[Decisions]") -> Outline:
+def decisions_outline(found: Sequence[dict[str, Any]]) -> Outline:
     """Return a table of sweeps, one of pairs and one of memory, by source and for all."""
-    tables = decision_tables([one.to_dict() for one in found])
-    return Outline(title="Decisions between measured plans", parts=[*tables, Lines(lines=[_NOTE], kind=FAINT)])
+    note = Lines(lines=[_NOTE], kind=FAINT)
+    return Outline(title="Decisions between measured plans", parts=[*decision_tables(found), note])
 
 
 def decision_tables(rows: Sequence[dict[str, Any]]) -> tuple[Rows, Rows, Rows]:

@@ -154,7 +154,9 @@ def validate(options: ValidateOptions) -> None:
         else:
             results, means = _run(options, measured, progress), {}
     if options.plans:
-        _show_decisions(results, written)
+        from sightline.validation.decisions import decisions_of
+
+        reports.write(Report(kind="decisions", answer=decisions_of(results)), written)
         end_if_stopped(progress)
         return
     from sightline.validation.cases import results_to_dict
@@ -185,13 +187,6 @@ def _show_coverage(chosen: str | None, written: ReportOptions) -> None:
         cells = coverage(chosen, progress)
     reports.write(Report(kind="coverage", answer=cells), written)
     end_if_stopped(progress)
-
-
-def _show_decisions(results: "list[Result]", written: ReportOptions) -> None:
-    """Write how the answers to measured plans decide between them."""
-    from sightline.validation.decisions import decisions_of
-
-    reports.write(Report(kind="decisions", answer=decisions_of(results)), written)
 
 
 @dataclass(kw_only=True)

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from sightline.prediction.roofline_table import RooflineTable
     from sightline.reproduction.outcomes import Reproduction
     from sightline.validation.coverage import Cell
-    from sightline.validation.decisions import Decisions
 
 _LISTS = ("advice", "warnings")
 
@@ -128,9 +127,9 @@ def comparison_to_csv(comparison: "Comparison") -> str:
     return csv_text(comparison.records())
 
 
-def decisions_to_csv(found: "Sequence[Decisions]") -> str:
+def decisions_to_csv(found: Sequence[Mapping[str, Any]]) -> str:
     """Return the decisions of each source and of all, figures under dotted keys."""
-    return csv_text([flatten(one.to_dict()) for one in found])
+    return csv_text(list(map(flatten, found)))
 
 
 def coverage_to_csv(cells: "Sequence[Cell]") -> str:

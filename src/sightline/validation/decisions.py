@@ -3,10 +3,8 @@
 Every change of a formula is held against these: ``sightline validate --plans``.
 """
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import chain, combinations
 from math import isnan, nan
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -31,6 +29,7 @@ _IN_ORDER: Mapping[str, Sequence[Any]] = {
 _DEGREES = ("tensor_parallel", "pipeline_parallel")
 CHANGES = (*_IN_ORDER, "micro_batch", "tensor_parallel")
 """What a pair of plans differs in: one field, a micro-batch by a factor of two, or tensor ranks for stages."""
+_Figures = dict[str, Any]
 
 
 class Pair(NamedTuple):
@@ -42,90 +41,56 @@ class Pair(NamedTuple):
     predicted: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Decisions:
-    """The decisions of one source by one quantity, or of all sources."""
-
-    source: str
-    quantity: str = ""
-    sweeps: Sequence[Ranking] = ()
-    ran: Sequence[Answer] = ()
-    ran_out: Sequence[Answer] = ()
-    """Plans that ran out of memory."""
-    pairs: Mapping[str, Sequence[Pair]] = field(init=False)
-    """Those whose times differ noticeably, by change."""
-
-    def __post_init__(self) -> None:
-        found: dict[str, list[Pair]] = {change: [] for change in CHANGES}
-        for pair in (pair for sweep in self.sweeps for pair in _pairs(sweep)):
-            found[pair.change].append(pair)
-        object.__setattr__(self, "pairs", {change: pairs for change, pairs in found.items() if pairs})
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the documented keys."""
-        large = [sweep for sweep in self.sweeps if len(sweep.plans) >= LARGE]
-        correlations = [value for sweep in large if not isnan(value := sweep.correlation)]
-        return {
-            "source": self.source,
-            "quantity": self.quantity,
-            "sweeps": _picks(self.sweeps),
-            "large_sweeps": {
-                **_picks(large),
-                "spearman": fmean(correlations) if correlations else None,
-                "lowest_spearman": min(correlations, default=None),
-            },
-            "pairs": {change: _errors(pairs) for change, pairs in self.pairs.items()},
-            "ran": _fits(self.ran),
-            "ran_out": _fits(self.ran_out),
-        }
-
-
 def is_decided(suite: AnySuite) -> bool:
     """Say whether a suite measures speeds of training or generation."""
     return isinstance(suite, Suite) and is_speed(suite.quantity)
 
 
-def decisions_of(results: Sequence[Result]) -> list[Decisions]:
-    """Return the decisions of each source and quantity, then of all, from the answers to all its cases."""
-    answers: dict[tuple[str, str], list[Answer]] = defaultdict(list)
+def decisions_of(results: Sequence[Result]) -> list[_Figures]:
+    """Return the decisions of each source, then of all, under the documented keys."""
+    parts: dict[str, tuple[list[Ranking], list[Answer], list[Answer]]] = {}
+    answers: dict[tuple[str, str], list[Answer]] = {}
     for result in results:
-        answers[result.suite, result.quantity] += result.answers
-    out = {source: found for (source, quantity), found in answers.items() if quantity == OUT_OF_MEMORY}
-    sources = [
-        Decisions(
-            source=source,
-            quantity=quantity,
-            sweeps=list(rankings(source, quantity, found)),
-            ran=found,
-            ran_out=out.pop(source, ()),
-        )
-        for (source, quantity), found in answers.items()
-        if is_speed(quantity)
-    ]
-    sources += [Decisions(source=source, ran_out=found) for source, found in out.items()]
-    return [*sources, _joined(sources)]
+        answers.setdefault((result.suite, result.quantity), []).extend(result.answers)
+    for (source, quantity), found in answers.items():
+        sweeps, ran, ran_out = parts.setdefault(source, ([], [], []))
+        if quantity == OUT_OF_MEMORY:
+            ran_out += found
+        elif is_speed(quantity):
+            sweeps += rankings(source, quantity, found)
+            ran += found
+    every = (list(chain(*part)) for part in zip(*parts.values(), strict=True))
+    return [_figures(source, *part) for source, part in (*parts.items(), ("all", every))]
 
 
-def _joined(sources: Sequence[Decisions]) -> Decisions:
-    parts: dict[str, Any] = {
-        name: [one for of in sources for one in getattr(of, name)] for name in ("sweeps", "ran", "ran_out")
+def _figures(source: str, sweeps: Sequence[Ranking], ran: Sequence[Answer], ran_out: Sequence[Answer]) -> _Figures:
+    large = [sweep for sweep in sweeps if len(sweep.plans) >= LARGE]
+    order = [value for sweep in large if not isnan(value := sweep.correlation)]
+    spearman = {"spearman": fmean(order) if order else None, "lowest_spearman": min(order, default=None)}
+    pairs = [pair for sweep in sweeps for pair in _pairs(sweep)]
+    by_change = {change: [pair for pair in pairs if pair.change == change] for change in CHANGES}
+    return {
+        "source": source,
+        "sweeps": _picks(sweeps),
+        "large_sweeps": _picks(large) | spearman,
+        "pairs": {change: _errors(found) for change, found in by_change.items() if found},
+        "ran": _fits(ran),
+        "ran_out": _fits(ran_out),
     }
-    return Decisions(source="all", **parts)
 
 
-def _picks(sweeps: Sequence[Ranking]) -> dict[str, Any]:
+def _picks(sweeps: Sequence[Ranking]) -> _Figures:
     losses = [sweep.loss for sweep in sweeps]
     reached = sum(loss <= NEAR for loss in losses)
     return {"count": len(losses), "within_5_percent": reached, "worst_regret": max(losses, default=None)}
 
 
-def _errors(pairs: Sequence[Pair]) -> dict[str, Any]:
+def _errors(pairs: Sequence[Pair]) -> _Figures:
     return {
         "count": len(pairs),
         "sign_right": sum(pair.measured * pair.predicted > 0 for pair in pairs),
         "error": fmean(abs(pair.predicted - pair.measured) for pair in pairs),
-        "measured": fmean(pair.measured for pair in pairs),
-        "predicted": fmean(pair.predicted for pair in pairs),
+        **{key: fmean(getattr(pair, key) for pair in pairs) for key in ("measured", "predicted")},
     }
 
 
@@ -167,7 +132,6 @@ def _without_effect(plan: Mapping[str, Any]) -> set[str]:
     return alone | ({"schedule", "virtual_stages"} if plan.get("pipeline_parallel", 1) == 1 else set())
 
 
-def decisions_to_dict(found: Sequence[Decisions]) -> dict[str, Any]:
+def decisions_to_dict(found: Sequence[_Figures]) -> _Figures:
     """Return the decisions of each source and of all under the documented keys."""
-    *sources, every = (one.to_dict() for one in found)
-    return stamped({"decisions": sources, "all": every})
+    return stamped({"decisions": list(found[:-1]), "all": found[-1]})
