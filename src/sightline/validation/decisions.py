@@ -48,7 +48,7 @@ def is_decided(suite: AnySuite) -> bool:
 
 def decisions_of(results: Sequence[Result]) -> list[_Figures]:
     """Return the decisions of each source, then of all, under the documented keys."""
-    parts: dict[str, tuple[list[Ranking], list[Answer], list[Answer]]] = {}
+    parts: dict[str, tuple[list[Any], list[Any], list[Any]]] = {}
     answers: dict[tuple[str, str], list[Answer]] = {}
     for result in results:
         answers.setdefault((result.suite, result.quantity), []).extend(result.answers)
