@@ -44,16 +44,28 @@ class Figures(Protocol):
         """Return the figures."""
 
 
+def leading(keys: Floats, memory: Floats, sure_bytes: float, count: int) -> Places:
+    """Where the first plans are, those within ``sure_bytes`` before tight ones; the smallest key is among them.
+
+    Of equal ones the earliest, so that a search in parts keeps the same.
+    """
+    order: Places = np.lexsort((keys, memory > sure_bytes))
+    smallest = int(np.argmin(keys))
+    return order[:count] if smallest in order[:count] else np.append(order[: count - 1], smallest)
+
+
 @dataclass(slots=True, kw_only=True, eq=False)
 class First:
-    """The plans with the smallest figure."""
+    """The plans with the smallest figure that surely fit, then tight ones; the smallest of all is among them."""
 
     figure: Figures
     count: int
+    sure_bytes: float = np.inf
+    """Bytes of a device beyond which a plan is tight."""
     _found: list[tuple[Floats, Floats, list[Mapping[str, Any]]]] = field(default_factory=list)
     """Figures, bytes and fields of plans, some at a time."""
     limit: float = np.inf
-    """What a plan's figure has to be below to be kept."""
+    """What a plan's figure has to be below to be kept; infinite while there is room, or tight plans take it."""
 
     def take(self, block: Block, axes: Axes, choice: Choice) -> None:
         """Keep a block's plans that are among the first so far."""
@@ -62,12 +74,10 @@ class First:
         if not len(places):
             return
         found = np.broadcast_to(keys, block.fits.shape).ravel()[places]
-        if len(places) > self.count:
-            # Of equal ones the earliest, so that a search in parts keeps the same.
-            near = np.flatnonzero(found <= np.partition(found, self.count - 1)[self.count - 1])
-            nearest = near[np.argsort(found[near], kind="stable")[: self.count]]
-            places, found = places[nearest], found[nearest]
         memory = np.broadcast_to(block.memory_bytes, block.fits.shape)[np.unravel_index(places, block.fits.shape)]
+        if len(places) > self.count:
+            first = leading(found, memory, self.sure_bytes, self.count)
+            places, found, memory = places[first], found[first], memory[first]
         self._found.append((found, memory, fields_at(axes, choice, block.along_axes(places))))
         self._cut()
 
@@ -76,10 +86,15 @@ class First:
         if sum(len(keys) for keys, *_ in self._found) < 2 * self.count and np.isfinite(self.limit):
             return
         first = self.kept()
-        if len(first) == self.count:
-            self.limit = float(np.nextafter(first[-1].keys[0], np.inf))
+        self.limit = min(self.limit, self.limit_of(first))
         keys, memory = (np.array([one.keys[0] for one in first]), np.array([one.memory_bytes for one in first]))
         self._found = [(keys, memory, [one.fields for one in first])]
+
+    def limit_of(self, kept: Sequence[Candidate]) -> float:
+        """Return what a figure has to be below to be among those that are kept."""
+        sure = [one.keys[0] for one in kept if not one.memory_bytes > self.sure_bytes]
+        is_full = len(kept) == self.count and len(sure) >= self.count - 1
+        return float(np.nextafter(max(sure), np.inf)) if is_full and sure else np.inf
 
     def kept(self) -> list[Candidate]:
         """Return the first plans in order."""
@@ -87,7 +102,7 @@ class First:
             return []
         keys, memory = (np.concatenate([found[i] for found in self._found]) for i in range(2))
         plans = [fields for *_, several in self._found for fields in several]
-        order = np.argsort(keys, kind="stable")[: self.count]
+        order = leading(keys, memory, self.sure_bytes, self.count)
         return [Candidate(plans[i], (float(keys[i]),), float(memory[i])) for i in order]
 
 

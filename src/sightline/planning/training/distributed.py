@@ -19,9 +19,10 @@ import numpy as np
 from sightline.loading.written import to_mapping
 from sightline.planning.plan_answer import Counts
 from sightline.planning.ranking import front_of
-from sightline.planning.training.best import Candidate
+from sightline.planning.training.best import Candidate, leading
 from sightline.planning.training.candidates import layout_of
 from sightline.planning.training.training_search import Bounds, Request, pieces_of, search_space
+from sightline.prediction.training.memory import sure_bytes
 from sightline.progress import Progress
 from sightline.scenario import Scenario
 from sightline.scenario.space import Space
@@ -65,7 +66,7 @@ def search_spaces(
     """
     work = _Work(spaces=tuple(spaces), request=replace(request, anchor=None))
     chunks = _chunks(spaces, request)
-    found = [_Parts(request=request) for _ in spaces]
+    found = [_Parts(request=request, sure_bytes=sure_bytes(space.scenario)) for space in spaces]
     _bounds.clear()
 
     def is_first(chunk: Mapping[str, Any]) -> bool:
@@ -190,6 +191,7 @@ class _Parts:
     """What was found of a space, whatever the order in which its parts come."""
 
     request: Request
+    sure_bytes: float
     parts: int = 0
     _counts: list[tuple[int, Counts]] = field(default_factory=list)
     _kept: list[tuple[tuple[float, ...], int, int, dict[str, Any]]] = field(default_factory=list)
@@ -213,7 +215,8 @@ class _Parts:
     def _best(self) -> list[tuple[tuple[float, ...], int, int, dict[str, Any]]]:
         ordered = sorted(self._kept, key=lambda one: one[:3])
         if self.request.pareto is None:
-            return ordered[: self.request.count]
+            keys, memory = np.array([(one[0][0], one[3][_MEMORY]) for one in ordered]).reshape(-1, 2).T
+            return [ordered[i] for i in leading(keys, memory, self.sure_bytes, self.request.count)] if ordered else []
         return [ordered[i] for i in front_of(np.array([one[0] for one in ordered]).reshape(-1, 2).T)]
 
     def joined(self, *, stopped: bool) -> tuple[Counts, list[Candidate]]:

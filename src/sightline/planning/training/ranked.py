@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
-from math import exp, inf, nan, prod
+from math import inf, nan, prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -21,6 +21,7 @@ from sightline.planning.training.objectives import UNCERTAIN, Measure, shown_val
 from sightline.planning.training.training_search import MICRO_BATCH, SLOWER, Request, search_space
 from sightline.prediction import predict
 from sightline.prediction.training.knowledge import Knowledge
+from sightline.prediction.training.memory import sure_bytes
 from sightline.profile import Profile
 from sightline.progress import Progress
 from sightline.quantities import SECONDS, format_quantity, show, significant
@@ -49,8 +50,7 @@ class Found(NamedTuple):
         """Whether the upper end of its memory's interval fits too."""
         if self.profile is not None:
             return not self.profile.tight
-        factor = exp(self.scenario.plan.framework.memory.spread)
-        return bool(self.memory_bytes * factor <= self.scenario.cluster.device.memory_bytes)
+        return self.memory_bytes <= sure_bytes(self.scenario)
 
     def predicted(self, anchor: "Anchored | None" = None) -> Profile:
         """Return its prediction."""
@@ -153,7 +153,9 @@ def ranked(found: Sequence[Found], request: Request) -> list[RankedPlan]:
         order = [front[i] for i in spread_over([(one.keys[0], one.keys[1]) for one in front], request.top)]
     else:
         same = SAME if request.objective in UNCERTAIN else 0.0
-        order = in_order([(one.keys[0], one.scenario.plan, one) for one in found], same)
+        plans = [(one.keys[0], one.scenario.plan, one) for one in found]
+        sure, tight = ([one for one in plans if one[2].surely_fits is fits] for fits in (True, False))
+        order = [*in_order(sure, same), *in_order(tight, same)]
     if request.objective not in ("time", "cost") or request.pareto:
         return numbered([_ranked_plan(one, request) for one in order[: request.top]])
     chosen, reasons = _habitual_first(order, request)

@@ -28,7 +28,7 @@ from sightline.planning.training.candidates import (
 from sightline.planning.training.mesh import Block, blocks_of, groups_of
 from sightline.planning.training.objectives import Measure, RunLimits, exceeded
 from sightline.planning.training.validity import LAUNCHABLE, POSSIBLE, Valid, valid_plans
-from sightline.prediction.training.memory import least_bytes
+from sightline.prediction.training.memory import least_bytes, sure_bytes
 from sightline.prediction.training.offload import as_kept
 from sightline.prediction.training.priced import least_step_s, micro_batch_alone_s, price
 from sightline.prediction.training.step_profile import sums_of
@@ -359,12 +359,12 @@ def search_space(
             parts: Sequence[Any] = layout.pieces(ROWS_PER_CHECK) if step == 1 else [slice(None, None, step)]
             sample = _keeper(measure, request, limit)
             searched(sample, pieces=list(product(chosen, parts)))
-            first = [one.fields for one in sample.kept()]
-            if len(first) < request.count:
+            first = sample.kept()
+            if (below := sample.limit_of(first)) == np.inf:
                 step //= SAMPLED
                 continue
-            limit = float(np.nextafter(sample.kept()[-1].keys[0], np.inf))
-            found = Counter(map(choice_of, first))
+            limit = below
+            found = Counter(choice_of(one.fields) for one in first)
             usual = [found.most_common(1)[0][0]]
             step, chosen = last if chosen != usual and step > last else 0, usual
         return limit
@@ -378,7 +378,10 @@ def _keeper(measure: Measure, request: Request, limit: float = np.inf) -> First 
         evaluated = measure.of_block(block, axes)
         return tuple(measure(objective, evaluated) for objective in request.axes)
 
-    return Front(figure=figures) if request.pareto else First(figure=figures, count=request.count, limit=limit)
+    if request.pareto:
+        return Front(figure=figures)
+    sure = sure_bytes(measure.space.scenario)
+    return First(figure=figures, count=request.count, sure_bytes=sure, limit=limit)
 
 
 def _least(measure: Measure, request: Request) -> Any:

@@ -63,6 +63,11 @@ def least_bytes(scenario: Scenario) -> Number:
     return larger(head, layer)
 
 
+def sure_bytes(scenario: Scenario) -> float:
+    """Return the bytes up to which a plan surely fits a device: those whose interval ends where memory does."""
+    return float(scenario.cluster.device.memory_bytes) * exp(-scenario.plan.framework.memory.spread)
+
+
 def step_intervals(profile: Profile, spread: float) -> Mapping[str, tuple[float, float]]:
     """Return the interval of each result of a step whose time has this logarithmic half-width, memory included."""
     total, factor = float(profile.memory_bytes["total"]), exp(profile.scenario.plan.framework.memory.spread)
