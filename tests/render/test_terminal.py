@@ -35,7 +35,7 @@ def test_one_prediction_says_everything_a_reader_asks(profile):
 
 @pytest.mark.parametrize(
     ("ends", "said", "fits"),
-    [((50.0, 70.0), "fits: 60.0 GiB", "yes"), ((50.0, 80.5), "fits, tight: 60.0 GiB of 80.0 GiB", "yes, tight")],
+    [((50.0, 70.0), "fits: 60.0 GiB", "yes"), ((50.0, 80.5), "fits, tight: 60.0 GiB of 80.0 GiB", "tight")],
 )
 def test_memory_is_tight_where_its_interval_holds_the_limit(build, ends, said, fits):
     low, high = (end * 2**30 for end in ends)

@@ -218,7 +218,7 @@ def _phrase(profiles: Sequence[Profile], column: Column) -> str:
         return f"{column.heading} {said}" if column.key == "bottleneck" else f"{column.heading}: {said}"
     usable = {units.gib(float(profile.usable_bytes)) for profile in profiles}
     where = f" in {usable.pop()}" if len(usable) == 1 else ""
-    return {"yes": "all fit", "no": "none fits"}.get(said, "all fit, tight") + where
+    return {"yes": "all fit", "no": "none fits"}.get(said, "all are tight") + where
 
 
 def _in_full(profiles: Sequence[Profile]) -> Iterator[Part]:

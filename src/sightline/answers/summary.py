@@ -145,7 +145,7 @@ def _promised_percentiles(profiles: Sequence[Profile]) -> str:
 def _cell(profile: Profile, key: str) -> str:
     match key:
         case "fits":
-            return ("yes" if profile.fits else "no") + (", tight" if profile.tight else "")
+            return profile.fit
         case "memory":
             return units.gib(float(profile.memory_bytes["total"])).removesuffix(" GiB")
         case "interval":
