@@ -92,6 +92,22 @@ def test_tight_plans_come_after_those_that_surely_fit():
     assert {*fit} == {"yes", "tight"}
 
 
+def test_a_faster_tight_plan_is_listed_last():
+    choices = {
+        "tensor_parallel": 1,
+        "pipeline_parallel": {"any": [2, 4]},
+        "recompute": {"any": ["none", "selective", "full"]},
+    }
+    faster = TIGHT | {"cluster": "4x h100-sxm-80gb", "plan": TIGHT["plan"] | choices}
+    every = plan(faster, top=100, launchable=False).plans
+    fastest = min(every, key=lambda one: one.profile.step_time_s)
+    assert fastest.profile.tight
+    assert [one.profile.step_time_s for one in plan(faster, top=2, launchable=False).plans] == [
+        every[0].profile.step_time_s,
+        fastest.profile.step_time_s,
+    ]
+
+
 @given(
     st.lists(st.tuples(st.integers(1, 9), st.booleans()), min_size=1, max_size=30),
     st.integers(2, 9),

@@ -154,8 +154,10 @@ def ranked(found: Sequence[Found], request: Request) -> list[RankedPlan]:
     else:
         same = SAME if request.objective in UNCERTAIN else 0.0
         plans = [(one.keys[0], one.scenario.plan, one) for one in found]
-        sure, tight = ([one for one in plans if one[2].surely_fits is fits] for fits in (True, False))
-        order = [*in_order(sure, same), *in_order(tight, same)]
+        sure, tight = (in_order([one for one in plans if one[2].surely_fits is fits], same) for fits in (True, False))
+        if sure and tight and tight[0].keys < sure[0].keys and request.top > 1:
+            sure = sure[: request.top - 1]
+        order = [*sure, *tight]
     if request.objective not in ("time", "cost") or request.pareto:
         return numbered([_ranked_plan(one, request) for one in order[: request.top]])
     chosen, reasons = _habitual_first(order, request)
