@@ -25,11 +25,11 @@ ALL = [*((name, "train") for name in WRITERS), *((name, "generate") for name in 
 DRAWN = 260
 """Plans of each framework, of all of which 2,000 or more launch."""
 LAUNCHED = {
-    ("megatron", "train"): 0.3,
-    ("torchtitan", "train"): 0.15,
-    ("deepspeed", "train"): 0.5,
-    ("fsdp", "train"): 0.65,
-    ("transformers", "train"): 0.5,
+    ("megatron", "train"): 0.25,
+    ("torchtitan", "train"): 0.1,
+    ("deepspeed", "train"): 0.33,
+    ("fsdp", "train"): 0.4,
+    ("transformers", "train"): 0.33,
     ("torchtune", "train"): 0.02,
     ("maxtext", "train"): 0.15,
     ("vllm", "generate"): 0.9,

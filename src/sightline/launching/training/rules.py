@@ -18,7 +18,7 @@ from sightline.launching.training.megatron_model import model_problems
 from sightline.launching.training.torchtitan_model import UNPIPELINED, named
 from sightline.loading.plans import OFFERED
 from sightline.quantities import Count, Number, show
-from sightline.scenario import Adapter, Model, Scenario
+from sightline.scenario import Adapter, Model, Plan, Scenario
 from sightline.scenario.lengths import Lengths
 from sightline.scenario.precision import LOW_PRECISION
 from sightline.scenario.rules import facts_of
@@ -147,6 +147,29 @@ def megatron_choices(framework: Framework, model: Model, plan: Mapping[str, Any]
         "weights in fp32",
         {"reduced": reduced},
     )
+
+
+_SWITCHES: Final[Mapping[str, tuple[str, ...]]] = {MEGATRON: ("fused_rope", "fused_activation")}
+"""Kernels that a framework fuses or not as it is told, by the framework."""
+FUSIONS: Final = ("fused_norm", "fused_rope", "fused_activation")
+"""Kernels that the Trainer fuses with Liger, all or none."""
+
+
+def fuses_with_liger(plan: Plan) -> bool:
+    """Say whether a plan states all that Liger's kernels fuse."""
+    return all(getattr(plan, name) is True for name in FUSIONS)
+
+
+def fused_kernels(framework: Framework, plan: Mapping[str, Any], dtype: str) -> Checks:
+    """A launch fuses what its framework fuses by itself, or has a switch for."""
+    own = choices_of(framework.plain or framework, dtype)
+    with_liger = framework.name == "transformers" and all(plan.get(name) is True for name in FUSIONS)
+    for name in FUSIONS:
+        yield Check(
+            with_liger or name in _SWITCHES.get(framework.name, ()) or plan.get(name) in (None, own.get(name)),
+            f"plan.{name} is {{value}}: the launch of {{framework.name}} has no argument for it; allowed: {{own}}",
+            {"value": show(plan.get(name)), "own": show(own.get(name))},
+        )
 
 
 def megatron_schedules(

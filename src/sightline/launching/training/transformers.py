@@ -15,7 +15,7 @@ from sightline.launching.readers import reader, with_unread
 from sightline.launching.shell import command_line
 from sightline.launching.source import Source, named_settings, source_of
 from sightline.launching.training import script
-from sightline.launching.training.rules import TRAINER_OPTIMIZERS, refusals
+from sightline.launching.training.rules import FUSIONS, TRAINER_OPTIMIZERS, fuses_with_liger, refusals
 from sightline.launching.training.script import Script, adapter_of, script_of
 from sightline.launching.training.shared import (
     devices_of,
@@ -30,7 +30,7 @@ from sightline.launching.training.shared import (
 from sightline.scenario import Scenario
 
 ARGUMENTS: Final = "training_arguments.json"
-WRITTEN: Final = script.WRITTEN | {"recompute", "state_dtype", "overlap_gradient_reduce", "zero_stage"}
+WRITTEN: Final = script.WRITTEN | {"recompute", "state_dtype", "overlap_gradient_reduce", "zero_stage", *FUSIONS}
 """Fields of a plan that have arguments, here or in the script's settings."""
 _OPTIMIZERS: Final = {
     **dict.fromkeys(("adamw_torch_fused", "paged_adamw_32bit", "paged_adamw"), "adamw"),
@@ -83,7 +83,8 @@ def arguments(scenario: Scenario) -> dict[str, Any]:
         "report_to": "none",
     }
     recomputed = {"gradient_checkpointing_kwargs": {"use_reentrant": False}} if plan.recompute == "full" else {}
-    return {**written, **recomputed, **({"tf32": True} if plan.dtype == "tf32" else {})}
+    chosen = {"tf32": plan.dtype == "tf32", "use_liger_kernel": fuses_with_liger(plan)}
+    return {**written, **recomputed, **{name: True for name, is_chosen in chosen.items() if is_chosen}}
 
 
 def claims(found: Source) -> bool:
@@ -289,7 +290,7 @@ def _plan(stated: dict[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]
             "dtype": formats[0] if formats else "tf32" if stated.get("tf32") is True else "fp32",
             "recompute": "full" if recomputes is True else "none",
             "compile": stated.get("torch_compile") is True,
-            **(dict.fromkeys(("fused_norm", "fused_rope", "fused_activation"), True) if liger else {}),
+            **(dict.fromkeys(FUSIONS, True) if liger else {}),
             **optimizer,
             **_adapter(stated),
             **_sharding(str(stated.get("fsdp") or "")),
