@@ -141,7 +141,7 @@ def test_recomputation_saves_memory_and_costs_time(scenario):
     # The model's are counted without the causal mask, which attention to selected tokens and windows, whose first
     # tokens see fewer, leave out when they are executed.
     masked = any(kind.mixer in ("sparse", "compressed", "sliding") for kind in scenario.model.kinds)
-    assert none.hardware_flops >= none.model_flops * (1 - 1e-4) or masked
+    assert none.hardware_flops >= none.model_flops * (1 - 1e-3) or masked
     for kind in (selective, full):
         # The stage that sets the pace may hold the head and no layer; then recomputation only lengthens the bubble.
         assert kind.phases["recompute"] >= 0
@@ -200,6 +200,8 @@ def test_sequence_parallelism_needs_a_tensor_parallel_group(scenario):
 @given(strategies.trainings())
 def test_every_zero_stage_holds_no_more_than_the_one_before(scenario):
     assume(not copies_weights_to_share_them(scenario))
+    # An update copies the gradients of a rank, which are all of them where nothing is shared.
+    assume(scenario.plan.data_parallel > 1 or not scenario.plan.framework.zero_engine.flattens_gradients)
     stages = [profile_of(planned(scenario, zero_stage=stage)) for stage in (0, 1, 2, 3)]
     for before, after in pairwise(stages):
         for stage, next_stage in zip(before.stages, after.stages, strict=True):

@@ -89,8 +89,9 @@ def test_narrow_inputs_are_kept_beside_the_output_that_attention_keeps() -> None
     narrow, wide = (
         program(dtype=dtype, framework_version="2022", attention="flash").layers[0] for dtype in ("fp8", "bf16")
     )
-    # Two inputs of `hidden` width are halved; attention now keeps its own output in 16 bits beside the third.
-    assert narrow.saved_bytes - wide.saved_bytes == pytest.approx((-1 - 1 + 1) * TOKENS * HIDDEN)
+    # Two inputs of `hidden` width and the product of unfused gates are halved; attention now keeps its own output in 16
+    # bits beside the fourth.
+    assert narrow.saved_bytes - wide.saved_bytes == pytest.approx(TOKENS * ((-1 - 1 + 1) * HIDDEN - WIDTH))
 
 
 def test_ranks_gather_narrow_activations_and_scatter_wide_sums() -> None:

@@ -165,6 +165,8 @@ def ranked(found: Sequence[Found], request: Request) -> list[RankedPlan]:
     return with_ties([replace(one, preferred=reasons if one.rank == 1 else ()) for one in plans], "step_time_s")
 
 
+NEAR = 0.05
+"""Share by which a less doubtful plan may be slower than a tied one that it goes before."""
 PREFERRED = ("surely fits", "calibrated", "less offload", "plain schedule")
 """Why a plan goes before a faster one that cannot be told apart from it, what weighs most first."""
 
@@ -178,12 +180,13 @@ def _doubts(found: Found) -> tuple[int, ...]:
 
 
 def _habitual_first(order: Sequence[Found], request: Request) -> tuple[Sequence[Found], tuple[str, ...]]:
-    """Plans in order, with the least doubtful of those tied with the fastest before it, and why it is there."""
+    """Plans in order, the least doubtful of those near and tied with the fastest before it, and why it is there."""
     doubts = list(map(_doubts, order))
     places = {found: place for place, found in reversed([*enumerate(doubts)])}
     for found in sorted(one for one in places if one < doubts[0]):
         place = places[found]
-        if with_ties([_ranked_plan(order[one], request) for one in (0, place)], "step_time_s")[1].tied:
+        is_near = order[place].keys[0] <= (1.0 + NEAR) * order[0].keys[0]
+        if is_near and with_ties([_ranked_plan(order[one], request) for one in (0, place)], "step_time_s")[1].tied:
             reasons = (name for name, own, its in zip(PREFERRED, found, doubts[0], strict=True) if own < its)
             return [order[place], *order[:place], *order[place + 1 :]], tuple(reasons)
     return order, ()
