@@ -29,6 +29,10 @@ TYPICAL_FRAMEWORKS: Final[Mapping[str, Sequence[str]]] = {
     "finetune": ("transformers", "fsdp", "deepspeed", "megatron", "reference"),
 }
 """By task of training; the first that offers everything that the plan states answers."""
+ON_TPU: Final = "maxtext"
+"""Comes first on TPUs, where most of the others do not run."""
+IN_HOST_MEMORY: Final = frozenset({"activations"})
+"""What its recipes for TPUs offload where layers are recomputed: their inputs (``decoder_layer_input: offload``)."""
 IDEAL: Final = "reference"
 """The bound, which no framework is like."""
 TYPICAL_ENGINE: Final = "vllm"
@@ -44,9 +48,10 @@ OFFERED = (
 )
 
 
-def typical_framework(task: str, plan: Mapping[str, Any]) -> Framework:
+def typical_framework(task: str, plan: Mapping[str, Any], *, on_tpu: bool = False) -> Framework:
     """Return the typical framework of a task that offers the values of a plan, or else the task's first."""
-    candidates = [read_framework(name) for name in TYPICAL_FRAMEWORKS.get(task, TYPICAL_FRAMEWORKS["pretrain"])]
+    names = TYPICAL_FRAMEWORKS.get(task, TYPICAL_FRAMEWORKS["pretrain"])
+    candidates = [read_framework(name) for name in ((ON_TPU, *names) if on_tpu else names)]
     return next((framework for framework in candidates if _offers(framework, plan)), candidates[0])
 
 
@@ -253,10 +258,12 @@ class ReadPlan(Generic[F]):
     """What is answered although it was not said."""
 
 
-def read_training_plan(mapping: object, task: str, complaints: Complaints) -> ReadPlan[Framework]:
+def read_training_plan(
+    mapping: object, task: str, complaints: Complaints, *, on_tpu: bool = False
+) -> ReadPlan[Framework]:
     """Return what of a training plan is right, its mistakes noted; ``data_parallel`` only where it is stated.
 
-    A plan that names no framework is read as one of the typical framework of the ``task``.
+    A plan that names no framework is read as one of the typical framework of the ``task`` and the kind of devices.
     """
     checked = read_keys(mapping, complaints)
     stated = checked.values
@@ -266,16 +273,20 @@ def read_training_plan(mapping: object, task: str, complaints: Complaints) -> Re
     techniques = {key: stated[key] for key in _TECHNIQUES if key in stated}
     read = read_techniques(techniques, complaints)
     named = "framework" in stated or "framework" in checked.wrong
-    typical = "" if named else typical_framework(task, {**stated, **read}).name
+    typical = "" if named else typical_framework(task, {**stated, **read}, on_tpu=on_tpu).name
     framework = _framework(read_framework, checked, typical, complaints)
     if framework is not None and isinstance(stated.get("framework"), Mapping):
         framework = replace(framework, is_like=True)
     behavior = {} if framework is None else {"tensor_overlap": framework.overlap.tensor, **_defaults(framework, stated)}
+    recomputes = {**behavior, **read}.get("recompute") == "full"
+    offloads = on_tpu and typical == ON_TPU and recomputes and "offload" not in checked.wrong | stated.keys()
+    behavior |= {"offload": IN_HOST_MEMORY} if offloads else {}
     bad = checked.wrong | untrained | (techniques.keys() - read.keys())
     values = _settled(Plan, {**behavior, **stated, **read}, bad)
     if "data_parallel" not in stated:
         values.pop("data_parallel", None)
     remarks = () if framework is None else _remarks(framework, stated, named=named)
+    remarks += ("assumed: plan.offload activations, as MaxText's recipes for TPUs have it",) if offloads else ()
     return ReadPlan(framework=framework, values=values, stated=stated, remarks=remarks)
 
 

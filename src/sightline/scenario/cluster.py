@@ -22,6 +22,7 @@ from sightline.quantities import (
     WATTS,
     Number,
     show,
+    smaller,
 )
 from sightline.validators import Key, anything, choice, name_or_mapping, quantity, text, whole
 
@@ -149,6 +150,8 @@ class Host:
     cores: Annotated[int, whole(1, 10**5)] = 64
     device_bandwidth: Annotated[Number, _BANDWIDTH] = 25e9
     """Bytes per second and direction between the host's memory and one device, all devices at once."""
+    devices: Annotated[int, whole(0, 10**5)] = 0
+    """Devices that share this host where a node has several (a slice of TPUs); 0: those of the node."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -185,6 +188,11 @@ class Cluster:
     def nodes(self) -> int:
         """Number of nodes, the last one of equal devices possibly not full."""
         return sum(-(-part.devices // part.per_node) for part in self.parts)
+
+    @property
+    def devices_per_host(self) -> Number:
+        """Number of devices that share a host's memory and processor."""
+        return smaller(self.host.devices or self.per_node, smaller(self.per_node, self.devices))
 
     @property
     def parts(self) -> "tuple[Cluster, ...]":

@@ -69,9 +69,8 @@ def _leave_as_computed(plan: Plan) -> Number:
 
 
 def host_bytes(stages: Sequence[StageMemory], cluster: Cluster) -> Number:
-    """Bytes that the devices of one node keep in its memory, each taken to keep as much as the one that keeps most."""
-    most = reduce(larger, [stage.items[IN_HOST_MEMORY] for stage in stages])
-    return most * smaller(cluster.per_node, cluster.devices)
+    """Bytes that the devices of one host keep in its memory, each taken to keep as much as the one that keeps most."""
+    return reduce(larger, [stage.items[IN_HOST_MEMORY] for stage in stages]) * cluster.devices_per_host
 
 
 def fits_on_host(stages: Sequence[StageMemory], cluster: Cluster) -> Any:
@@ -127,7 +126,7 @@ def offload_time(
     outlasting = outlasting + larger(backward / link - slot.backward_s, 0.0)
     exposed = larger(m * outlasting - replicas_s, 0.0) + (2.0 * m * alone + once) / link
     return OffloadTime(
-        update_s=states * host_update_s(parameters, plan, host, smaller(cluster.per_node, cluster.devices)),
+        update_s=states * host_update_s(parameters, plan, host, cluster.devices_per_host),
         exposed_s=exposed,
         moved_bytes=m * (2.0 * (forward + alone) + again + down) + once,
     )

@@ -29,7 +29,7 @@ from sightline.prediction.training.priced import Priced, price
 from sightline.prediction.training.step import StepTimes, step_times, step_with_constants
 from sightline.prediction.training.step_rows import hardware_flops, levels_of, limits_of, model_flops, rows_of
 from sightline.profile import Profile, StageMemory
-from sightline.quantities import Number, added_up, anywhere, larger, percent, smaller
+from sightline.quantities import Number, added_up, anywhere, larger, percent
 from sightline.scenario import Cluster, Scenario
 
 GB = 1e9
@@ -257,8 +257,8 @@ def sums_of(priced: Priced, *, energy: bool = False) -> Sums:
 
 
 def _on_host(ledgers: Sequence[StageLedger], cluster: Cluster) -> tuple[Terms, ...]:
-    """Bytes of a node's devices, each taken to keep as much as the one that keeps most."""
-    devices = smaller(cluster.per_node, cluster.devices)
+    """Bytes of a host's devices, each taken to keep as much as the one that keeps most."""
+    devices = cluster.devices_per_host
     there = [ledger.on_host for ledger in ledgers if any(map(anywhere, ledger.on_host))]
     return tuple(merged([devices * term for term in terms]) for terms in there)
 
