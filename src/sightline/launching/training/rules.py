@@ -488,7 +488,8 @@ def maxtext_runs(
         (alone | equal, "plan.pipeline_parallel is {pipeline_parallel}: allowed: stages of as many layers"),
         ((zero_stage > 0) | whole, "plan.zero_stage is 0: allowed: 3, or replicas of several ranks of data alone"),
         ((zero_stage == 0) | (shard > 1) | np.logical_not(whole), "plan.data_parallel_shard is 1: allowed: more"),
-        ((tensor_parallel == 1) | np.equal(sequence_parallel, 0), "plan.sequence_parallel is true: allowed: false"),
+        # Its tensor axis always divides what lies between products too (activation_embed of base.yml).
+        ((tensor_parallel == 1) | np.not_equal(sequence_parallel, 0), "plan.sequence_parallel is false: allowed: true"),
         (
             shard % expert_parallel == 0,
             "plan.expert_parallel is {expert_parallel}: allowed: a divisor of ranks that shard",
