@@ -62,6 +62,7 @@ def test_the_catalog_alone_has_the_small_tables():
         "korthikanti-2022-table5": 8,
         "lmdeploy-first-token": 10,
         "lmdeploy-static-batch": 15,
+        "maxtext-tpu": 10,
         "megatron-2020": 12,
         "megatron-core-h100": 5,
         "narayanan-2021-table1": 6,
