@@ -37,6 +37,23 @@ def test_the_first_typical_framework_that_offers_the_plan_answers(task: str, pla
     assert f"using {name}" in said
 
 
+@pytest.mark.parametrize(
+    ("plan", "name", "offloaded"),
+    [
+        ({}, "maxtext", {"activations"}),
+        ({"offload": "none"}, "maxtext", set()),
+        ({"recompute": ["activation", "layernorm"]}, "maxtext", set()),
+        ({"framework": "maxtext"}, "maxtext", set()),
+        ({"zero_stage": 1}, "megatron", set()),
+    ],
+)
+def test_tpus_are_answered_as_maxtext_with_the_inputs_of_layers_on_the_host(plan, name, offloaded) -> None:
+    scenario = asked(TRAINING | {"task": "pretrain"}, plan, "8x tpu-v6e")
+    assert scenario.plan.framework.name == name
+    assert scenario.plan.offload == offloaded
+    assert any("plan.offload" in warning for warning in scenario.warnings) == bool(offloaded)
+
+
 def test_generation_is_answered_as_vllm() -> None:
     scenario = asked({"task": "generate", "batch": 1, "prompt_tokens": 8, "output_tokens": 8}, {}, "1x h100-sxm-80gb")
     assert scenario.plan.engine.name == "vllm"

@@ -259,11 +259,17 @@ class ReadPlan(Generic[F]):
 
 
 def read_training_plan(
-    mapping: object, task: str, complaints: Complaints, *, on_tpu: bool = False
+    mapping: object,
+    task: str,
+    complaints: Complaints,
+    *,
+    on_tpu: bool = False,
+    free: Container[str] = (),
 ) -> ReadPlan[Framework]:
     """Return what of a training plan is right, its mistakes noted; ``data_parallel`` only where it is stated.
 
-    A plan that names no framework is read as one of the typical framework of the ``task`` and the kind of devices.
+    A plan that names no framework is read as one of the typical framework of the ``task`` and the kind of devices; a
+    search tries all values of fields that are ``free``.
     """
     checked = read_keys(mapping, complaints)
     stated = checked.values
@@ -279,7 +285,8 @@ def read_training_plan(
         framework = replace(framework, is_like=True)
     behavior = {} if framework is None else {"tensor_overlap": framework.overlap.tensor, **_defaults(framework, stated)}
     recomputes = {**behavior, **read}.get("recompute") == "full"
-    offloads = on_tpu and typical == ON_TPU and recomputes and "offload" not in checked.wrong | stated.keys()
+    is_open = "offload" not in checked.wrong | stated.keys() and "offload" not in free
+    offloads = typical == ON_TPU and recomputes and is_open
     behavior |= {"offload": IN_HOST_MEMORY} if offloads else {}
     bad = checked.wrong | untrained | (techniques.keys() - read.keys())
     values = _settled(Plan, {**behavior, **stated, **read}, bad)

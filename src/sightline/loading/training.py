@@ -39,7 +39,7 @@ def scenario_from_mapping(
     parts = read_parts(mapping, {**MODEL, **CLUSTER, **_NEEDED_WORKLOAD}, base, complaints)
     workload = _workload(parts.workload, base, complaints)
     on_tpu = parts.cluster is not None and parts.cluster.device.architecture.startswith("tpu")
-    plan = read_training_plan(parts.plan, str(workload.get("task", "pretrain")), complaints, on_tpu=on_tpu)
+    plan = read_training_plan(parts.plan, str(workload.get("task", "pretrain")), complaints, on_tpu=on_tpu, free=free)
     facts = _facts(parts, workload, plan, free)
     if isinstance(workload.get("global_batch"), Mapping):
         workload = _largest_batch(workload, facts, complaints)
