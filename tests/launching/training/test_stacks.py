@@ -673,7 +673,7 @@ def test_models_are_read_by_the_names_that_are_written(tool):
             r"plan\.sequence_parallel is false",
         ),
         ("maxtext", "llama-3.1-8b", {"pipeline_parallel": 2}, r"plan\.schedule is 1f1b"),
-        ("maxtext", "llama-3.1-8b", {"gradient_reduce_dtype": "fp32"}, "gradient_reduce_dtype is 'fp32'"),
+        ("maxtext", "llama-3.1-8b", {"gradient_reduce_dtype": "fp32"}, r"plan\.gradient_reduce_dtype is fp32"),
         ("maxtext", "qwen3-30b-a3b", {"tensor_parallel": 2}, r"plan\.expert_tensor_parallel is 1"),
         ("maxtext", "bloom-3b", {}, "model is bloom-3b"),
         ("torchtune", "qwen3-8b", {"tensor_parallel": 2, "sequence_parallel": True}, "for Llama 3 without adapters"),
