@@ -113,6 +113,16 @@ def test_maxtext_is_read_by_its_mesh(stated, plan, work):
     assert {key: found["workload"].get(key) for key in work} == work
 
 
+def test_maxtext_keeps_inputs_of_layers_on_the_host():
+    stated = "remat_policy=custom decoder_layer_input=offload query_proj=offload"
+    found = completed(read(f"{MAXTEXT} {stated}"), {"cluster": "16x h100-sxm-80gb"}).scenario
+    assert (found["plan"]["recompute"], found["plan"]["offload"]) == ("full", ["activations"])
+    assert found["unread"] == ["query_proj"]
+    file, back = described("maxtext", "llama-3.1-8b", recompute="full", offload=["optimizer", "activations"])
+    assert (file["remat_policy"], file["decoder_layer_input"]) == ("custom", "offload")
+    assert back["plan"]["offload"] == ["optimizer", "activations"]
+
+
 def test_maxtext_models_of_other_sizes_are_not_taken_for_the_named_one():
     sized = MAXTEXT.replace(" model_name=llama3.1-8b", " base_emb_dim=1024 base_num_decoder_layers=4")
     assert read(sized).scenario["model"]["hidden_size"] == 1024
