@@ -14,12 +14,15 @@ import sightline as sl
 from sightline.cost.collectives.libraries import cluster_collectives, data_group
 from sightline.cost.device_model import device_model
 from sightline.prediction.training.data_parallel import (
+    CONTENDED,
     DataParallelTime,
     Replica,
     ReplicaRanks,
     Replication,
+    Rounds,
     data_parallel_time,
     exposed,
+    movement,
 )
 from sightline.prediction.training.stages import DenseAndExperts
 from sightline.program.shapes import ELEMENT_BYTES
@@ -127,6 +130,43 @@ def test_without_zero_copies_change_nothing():
 def test_fp32_moves_twice_what_16_bits_move():
     for stage in (0, 1, 3):
         assert cost(zero_stage=stage, dtype="fp32").network_bytes == 2 * cost(zero_stage=stage).network_bytes
+
+
+def test_hidden_transfers_slow_compute_by_the_memory_traffic_they_add():
+    def added_s(moved_bytes: float) -> float:
+        rounds = Rounds(1.0, 1.0, overlaps=True, passing_s=2.0, layers=1e9, moved_bytes=moved_bytes)
+        return float(rounds.exposed_s(0.4, 1e12))
+
+    full = CONTENDED * 1e12
+    assert added_s(full) == pytest.approx(0.4)
+    assert added_s(full / 4) == pytest.approx(0.1)
+    assert added_s(2 * full) == pytest.approx(0.4)
+
+
+@pytest.mark.parametrize(
+    ("framework", "plan", "moved"),
+    [
+        ("fsdp", {"zero_stage": 3}, 2 + 2 + 2),  # two gathers in 16 bits, and gradients in the dtype of the passes
+        ("fsdp", {"zero_stage": 3, "gradient_reduce_dtype": "fp32"}, 2 + 2 + 4),
+        ("fsdp", {"zero_stage": 0}, 4),  # gradients of fp32 weights
+        ("fsdp", {"zero_stage": 0, "state_dtype": "bf16"}, 2),
+        ("transformers", {}, 4),
+        ("transformers", {"state_dtype": "bf16"}, 2),
+    ],
+)
+def test_gradients_move_in_the_dtype_that_the_framework_moves_them_in(framework, plan, moved):
+    scenario = training(model="gpt-125m", plan={"framework": framework, "micro_batch": 1, **plan})
+    replica = Replica(
+        parameters=DenseAndExperts(PARAMETERS, 0.0),
+        stored_bytes=DenseAndExperts(2 * PARAMETERS, 0.0),
+        embedding_and_head_bytes=0.0,
+        layers=12.0,
+        forward_s=0.1,
+        backward_s=0.2,
+        micro_batches=1,
+    )
+    moves = movement(replica, scenario.plan)
+    assert moves.reductions * moves.gradients.total + moves.gathered.total == moved * PARAMETERS
 
 
 def test_overlap_hides_what_the_backward_pass_outlasts():

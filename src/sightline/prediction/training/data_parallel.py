@@ -23,6 +23,11 @@ from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import Number, anywhere, either, larger, smaller
 from sightline.scenario import Cluster, Plan
 
+CONTENDED = 0.08
+"""Share of a device's memory bandwidth at which those measured moved data, for which ``overlap_slowdown`` is fitted.
+200 GB/s per node beside A100, 400 GB/s beside H100 and NVLink beside either are 0.1 of it, less what collectives lose."""
+TINY = 1e-12
+
 
 class Replica(NamedTuple):
     """What is reduced between replicas, and the passes of the pace-setting stage that it overlaps with."""
@@ -87,9 +92,12 @@ def movement(replica: Replica, plan: Plan) -> Movement:
     again = weights
     if framework.sharding.keeps_root_gathered:
         again = weights._replace(dense=larger(weights.dense - replica.embedding_and_head_bytes, 0.0))
+    moved: Number = framework.sharding.gradient_reduce_bytes[plan.high_precision_dtype]
+    if framework.sharding.replicas_keep_dtype and plan.gradient_reduce_dtype is None:
+        moved = either(zero == 0, framework.states_in(plan.dtype).gradients, moved)
     reduces_each = (zero == 3) | ((zero == 2) & framework.sharding.reduces_every_micro_batch)
     return Movement(
-        gradients=replica.parameters.times(framework.sharding.gradient_reduce_bytes[plan.high_precision_dtype]),
+        gradients=replica.parameters.times(moved),
         weights=weights,
         weights_again=again,
         reductions=either(reduces_each, m, 1.0),
@@ -130,12 +138,20 @@ class Rounds(NamedTuple):
     passing_s: Number = 0.0
     """The passes that one round overlaps with."""
     layers: Number = 1.0
+    moved_bytes: Number = 0.0
+    """What a device receives, and sends on, in one round."""
 
-    def exposed_s(self, slowdown: Number) -> Number:
-        """Return what one round adds to the step."""
+    def exposed_s(self, slowdown: Number, memory_bandwidth: float) -> Number:
+        """Return what one round adds to the step.
+
+        Hidden transfers slow compute by the memory traffic that they add: ``slowdown`` of their time where they move
+        `CONTENDED` of the memory's bandwidth or more, less in proportion over slower links.
+        """
         if not anywhere(self.overlaps):
             return self.transfer_s
-        shown_s = exposed(self.passing_s, self.transfer_s, self.layers, slowdown)
+        full_s = self.moved_bytes / (CONTENDED * memory_bandwidth)
+        rate = smaller(full_s / larger(self.transfer_s, TINY), 1.0)
+        shown_s = exposed(self.passing_s, self.transfer_s, self.layers, slowdown * rate)
         return either(self.overlaps, shown_s, self.transfer_s)
 
     @property
@@ -259,7 +275,8 @@ def data_parallel_time(replica: Replica, on: Replication) -> DataParallelTime:
     layered: Any = overlap.gradients | (overlap.parameters & (plan.zero_stage > 0))
     messages = either(layered & (bf16_optimizer(plan) == 0), larger(replica.layers, 1.0), 1.0)
     forward, backward = _rounds(replica, moves, _transfers_s(moves, messages, on), messages, on)
-    forward_s, backward_s = (rounds.exposed_s(on.constants.overlap_slowdown) for rounds in (forward, backward))
+    slowdown, bandwidth = on.constants.overlap_slowdown, on.cluster.device.memory_bandwidth
+    forward_s, backward_s = (rounds.exposed_s(slowdown, bandwidth) for rounds in (forward, backward))
     own_s = _code_around_collectives_s(replica, moves, on)
     columns = zip(several, on.sharded, moves.gradients, moves.gathered, on.shards(moves.gradients), strict=True)
     across = on.hybrid * moves.reductions
@@ -297,9 +314,10 @@ def _rounds(
     replica: Replica, moves: Movement, transfers_s: tuple[Number, Number], layers: Number, on: Replication
 ) -> tuple[Rounds, Rounds]:
     """Rounds of transfers before the forward and in the backward pass, and the passes that they overlap with."""
-    overlap = on.plan.framework.overlap
-    forward = Rounds(moves.forward_gathers, transfers_s[0], layers=layers)
-    backward = Rounds(moves.reductions, transfers_s[1], layers=layers)
+    overlap, zero, reduced = on.plan.framework.overlap, on.plan.zero_stage, moves.gradients.total
+    back = reduced * either(zero == 0, 2.0, 1.0) + (zero == 3) * moves.weights_again.total
+    forward = Rounds(moves.forward_gathers, transfers_s[0], layers=layers, moved_bytes=moves.weights.total)
+    backward = Rounds(moves.reductions, transfers_s[1], layers=layers, moved_bytes=back)
     if not on.device_model.asynchronous:
         return forward, backward
     if overlap.gradients:
