@@ -128,8 +128,8 @@ def test_adapters_can_be_swept() -> None:
         ({"optimizer": "muon", "offload": "optimizer"}, "plan.offload is optimizer with plan.optimizer muon"),
         ({"optimizer": "muon", "adapter": "lora"}, "plan.optimizer is muon with plan.adapter lora"),
         (
-            {"quantization": "int4", "framework": "fsdp"},
-            "fsdp offers none, nf4, nf4-single (it is offered by: deepspeed",
+            {"quantization": "int4", "framework": "litgpt"},
+            "litgpt offers none, nf4, nf4-single, int8 (it is offered by: deepspeed",
         ),
     ],
 )

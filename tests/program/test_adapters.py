@@ -66,6 +66,28 @@ def test_the_flops_of_adapters_are_six_per_parameter_and_token() -> None:
     assert flops == pytest.approx(6 * 512 * adapted.layers[0].adapter_parameters)
 
 
+def chain(**plan: Any) -> tuple[float, float]:
+    """Bytes and kernels of a layer's forward pass beside the products of a query's adapter, without dropout."""
+    adapter = {"kind": "lora", "rank": 16, "targets": ["query"], "dropout": 0}
+    written = program(**{"adapter": adapter, "framework": "transformers", **plan})
+    [around] = [op for op in written.layers[0].forward if op.name == "adapter chain"]
+    assert isinstance(around, Elementwise)
+    return float(around.traffic_bytes), float(around.kernels)
+
+
+def test_what_runs_beside_an_adapter_is_the_trainers() -> None:
+    tensor, weights = 2.0 * 512 * 4096, 6.0 * 16 * 2 * 4096
+    # torchtune keeps adapters in bf16: scaled, and added.
+    assert chain(framework="torchtune") == (5.0 * tensor, 2.0)
+    # PEFT casts the input up to the fp32 of its adapters, and autocast takes both down, and both matrices.
+    assert chain() == (weights + 6.0 * tensor + 5.0 * tensor, 6.0)
+    # Beside quantized weights autocast alone casts; bitsandbytes' outputs in 4 bits are copied.
+    assert chain(quantization="int8") == (weights + 5.0 * tensor, 4.0)
+    assert chain(quantization="nf4") == (weights + 7.0 * tensor, 5.0)
+    # A compiler has the next kernel read the outputs.
+    assert chain(framework="torchtune", compile=True) == (tensor, 0.0)
+
+
 def test_joined_adapters_have_the_parameters_of_separate_ones() -> None:
     plan = {"adapter": {"kind": "lora", "rank": 8, "targets": ["query", "value"]}}
     joined, separate = program(**plan, framework="litgpt"), program(**plan)

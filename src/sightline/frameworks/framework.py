@@ -54,6 +54,8 @@ class Sharding:
     reduces_in_place: bool = False
     """Gradients are kept in the type that replicas reduce them in (Megatron-Core's buffers: ``grad_dtype`` in
     core/distributed/distributed_data_parallel.py)."""
+    replicas_keep_dtype: bool = False
+    """Without ZeRO, replicas reduce gradients in the format they are kept in (PyTorch's DistributedDataParallel)."""
     reduces_every_micro_batch: bool = False
     """ZeRO-2 reduces gradients after every backward pass instead of once per step."""
     regathers_every_micro_batch: bool = False
@@ -358,11 +360,25 @@ class ZeroEngine:
 
 
 @description
+class Adapters:
+    """What a trainer's code runs beside a matrix with an adapter; by default a plain module does, as PEFT's."""
+
+    joined: bool = False
+    """Those of query, key and value projection run as one, whose update is padded with zeros (LitGPT)."""
+    padding_launches: float = 0.0
+    """Launches' worth of host time of padding a joined update."""
+    casts_quantized_inputs: bool = False
+    """Beside quantized weights too the input is cast to the adapters' format, not beside weights of 16 bits alone."""
+    copies_output: frozenset[str] = frozenset()
+    """Formats of weights whose output is copied before an adapter's is added."""
+    fused: bool = False
+    """A compiler makes one kernel of what is beside the products and the kernels next to it."""
+
+
+@description
 class LitGpt:
     """Behavior of LitGPT's layers; the defaults change nothing."""
 
-    joins_adapters: bool = False
-    """Adapters of query, key and value projection run as one, whose update is padded with zeros."""
     keeps_joined_qkv: bool = False
     """Values stay a view of the joined projection's output, which keeps all of that alive."""
     quantized_keeps_inputs: bool = False
@@ -409,6 +425,7 @@ class Framework:
     native: NativePyTorch = field(default_factory=NativePyTorch)
     transformer_engine: TransformerEngine = field(default_factory=TransformerEngine)
     zero_engine: ZeroEngine = field(default_factory=ZeroEngine)
+    adapters: Adapters = field(default_factory=Adapters)
     litgpt: LitGpt = field(default_factory=LitGpt)
     selective: tuple[str, ...] = ("core_attention",)
     """Modules that ``recompute: selective`` runs again (`sightline.scenario.techniques`)."""
@@ -467,6 +484,7 @@ class Framework:
             self,
             fusion=replace(self.fusion, fused=self.fusion.fused | kernels),
             native=replace(self.native, waits_for_keys=True),
+            adapters=replace(self.adapters, fused=True),
             memory=memory,
             allocation=allocation,
         )

@@ -68,7 +68,8 @@ KernelClass = _LayerKernel | Literal["embedding", "sampling"]
 """Classes of element-wise kernels that devices are calibrated for."""
 
 ADAPTER_PRODUCTS: Final[tuple[Part, ...]] = ("adapter A", "adapter B")
-ADAPTER_PARTS: Final[tuple[Part, ...]] = (*ADAPTER_PRODUCTS, "adapter chain")
+ADAPTER_CHAIN: Final = "adapter chain"
+ADAPTER_PARTS: Final[tuple[Part, ...]] = (*ADAPTER_PRODUCTS, ADAPTER_CHAIN)
 EXPERT_MODULES: Final[tuple[Module, ...]] = ("experts", "shared experts")
 """Modules whose operators are launched once the numbers of tokens of each expert are known."""
 LINEAR_ATTENTION: Final[Module] = "linear attention"

@@ -1,8 +1,10 @@
 """Low-rank adapters (arXiv 2106.09685): two low-rank matmuls forward, four backward, and the kernels around them.
 
-``y = W x + alpha / r * B A dropout(x)``. Where adapters are kept in fp32 next to 16-bit weights their input is cast up
-for them and down again by autocast (peft). LitGPT joins the adapters of one matrix: one dropout and one ``A`` for all,
-and an update that is padded with zeros to the matrix's whole width.
+``y = W x + alpha / r * B A dropout(x)``. What else runs beside a matrix is the trainer's (`Adapters` of a framework).
+Where adapters are kept in fp32 next to 16-bit weights autocast takes both matrices down, and an input that was cast up
+for them too (peft). LitGPT joins the adapters of one matrix: one dropout and one ``A`` for all, and an update that is
+padded with zeros to the matrix's whole width. A compiler leaves the products: the dropped input, the scaled gradient
+and the sums are written and read by the kernels next to them.
 
 Tensor parallelism splits both matrices: ``A`` like the projection, ``B`` by its outputs (NeMo's
 ``ParallelLinearAdapter``). Next to a column-split projection a rank makes a piece of the low-rank activation, which is
@@ -14,7 +16,7 @@ overlaps nothing.
 from collections.abc import Sequence
 
 from sightline.content import record
-from sightline.program.operators import Module, Operator, collective
+from sightline.program.operators import ADAPTER_CHAIN, Module, Operator, collective
 from sightline.program.program import Step, elementwise
 from sightline.program.shapes import TrainingShapes
 from sightline.program.techniques.tensor_parallel import enter_region, gathered, hook_calls
@@ -26,10 +28,6 @@ from sightline.scenario.techniques import JOINED
 QKV = ("query", "key", "value")
 ROW_SPLIT: tuple[tuple[str, ...], ...] = (("output",), ("down",))
 """Projections whose inputs tensor parallelism cuts; it cuts the outputs of the others."""
-
-PADDING_LAUNCHES = 16.0
-"""Launches' worth of host time of a joined update: a grouped convolution, transposes, zeros and an indexed copy
-(LitGPT's LLaMA-Adapter, which has none of it, takes 1.9 ms less per layer)."""
 
 
 @record
@@ -74,7 +72,7 @@ def adapters_of(
     if JOINED in chosen and targets == QKV:
         return [AdapterShape(inputs=inputs, outputs=outputs, rank=r / x.t, group_rank=r, added=outputs)]
     widths = [outputs * share for target, share in zip(targets, shares, strict=True) if share and target in chosen]
-    if widths and x.framework.litgpt.joins_adapters and targets == QKV:
+    if widths and x.framework.adapters.joined and targets == QKV:
         total = sum(widths)
         padded = outputs if len(widths) < len(targets) else 0.0
         rank = r * len(widths) / x.t
@@ -100,7 +98,7 @@ def adapter_steps(x: TrainingShapes, module: Module, shape: AdapterShape, *, inp
     ``input_is_kept`` where another one has kept the same input.
     """
     tokens = x.tokens
-    kept = 0.0 if input_is_kept and not (_dropout(x) or _casts(x)) else x.element_bytes * tokens * shape.inputs
+    kept = 0.0 if input_is_kept and not (_dropout(x) or _casts_input(x)) else x.element_bytes * tokens * shape.inputs
     hooks = hook_calls(x, trained=True)
     a = x.product(module, "adapter A", tokens, shape.rank, shape.inputs, saved_bytes=kept, host_calls=hooks.forward)
     narrow = x.element_bytes * tokens * shape.rank
@@ -126,23 +124,28 @@ def adapter_steps(x: TrainingShapes, module: Module, shape: AdapterShape, *, inp
 
 def _around(x: TrainingShapes, module: Module, shape: AdapterShape) -> Step:
     """What surrounds an adapter's matmuls: casts, dropout, scaling and addition, padding of joined updates."""
-    e, tokens = x.element_bytes, x.tokens
-    drops, casts, pads = _dropout(x), _casts(x), shape.padded > 0
+    e, tokens, code = x.element_bytes, x.tokens, x.framework.adapters
+    drops, casts, casts_input, pads = _dropout(x), _casts(x), _casts_input(x), shape.padded > 0
     inputs, outputs, padded = tokens * shape.inputs, tokens * shape.added, e * tokens * shape.padded
-    # Up and down again around the dropout, and both matrices down.
-    cast_bytes = casts * (4.0 + e) * (2.0 * inputs + shape.parameters)
-    dropped = 2.0 * (4.0 * casts + e * (1.0 - casts)) * drops * inputs + drops * inputs
     accumulation = x.framework.kernels.accumulation_traffic * shape.parameters
-    calls = drops + PADDING_LAUNCHES * pads
+    weights = casts * (4.0 + e) * shape.parameters
+    if code.fused:
+        there, back = weights + e * drops * inputs + e * outputs, weights + e * (outputs + inputs) + accumulation
+        return elementwise(module, ADAPTER_CHAIN, inputs, (there, back), (2.0 * casts, 2.0 + 2.0 * casts))
+    # Up and down again around the dropout.
+    cast_bytes = weights + casts_input * (4.0 + e) * 2.0 * inputs
+    dropped = 2.0 * (4.0 * casts_input + e * (1.0 - casts_input)) * drops * inputs + drops * inputs
+    copied = 1.0 * (x.trained.quantization in code.copies_output)
+    calls = drops + 2.0 * casts + 2.0 * casts_input + code.padding_launches * pads
     return elementwise(
         module,
-        "adapter chain",
+        ADAPTER_CHAIN,
         inputs,
         (
-            cast_bytes + dropped + 5.0 * e * outputs + 2.0 * padded + 2.0 * e * outputs * pads,
+            cast_bytes + dropped + (5.0 + 2.0 * copied) * e * outputs + 2.0 * padded + 2.0 * e * outputs * pads,
             cast_bytes + dropped + 2.0 * e * outputs + 3.0 * e * inputs + accumulation + 2.0 * padded,
         ),
-        (2.0 + 4.0 * casts + calls, 4.0 + 4.0 * casts + calls),
+        (2.0 + copied + calls, 4.0 + calls),
         saved_bytes=drops * inputs + e * outputs * pads,
     )
 
@@ -155,7 +158,7 @@ def keeps_input(x: TrainingShapes, target: str) -> bool:
     if x.trained.projections or (x.trained.quantization != "none" and x.framework.litgpt.quantized_keeps_inputs):
         return True
     has = adapter is not None and target in adapter.projections(gated=x.model.gated)
-    return has and not _dropout(x) and not _casts(x)
+    return has and not _dropout(x) and not _casts_input(x)
 
 
 def adapter_parameters(model: Model, adapter: Adapter) -> Number:
@@ -192,6 +195,11 @@ def _dropout(x: TrainingShapes) -> float:
 def _casts(x: TrainingShapes) -> float:
     """1.0 where adapters are kept in more bytes than the compute dtype has."""
     return 1.0 * (x.framework.memory.adapter_states.weights > x.element_bytes)
+
+
+def _casts_input(x: TrainingShapes) -> float:
+    """1.0 where an adapter's input is cast to its format, and by autocast back."""
+    return _casts(x) * (x.trained.quantization == "none" or x.framework.adapters.casts_quantized_inputs)
 
 
 def exchange_forward(x: TrainingShapes, module: Module, shape: AdapterShape) -> list[Operator]:
