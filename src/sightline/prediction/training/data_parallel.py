@@ -25,7 +25,8 @@ from sightline.scenario import Cluster, Plan
 
 CONTENDED = 0.08
 """Share of a device's memory bandwidth at which those measured moved data, for which ``overlap_slowdown`` is fitted.
-200 GB/s per node beside A100, 400 GB/s beside H100 and NVLink beside either are 0.1 of it, less what collectives lose."""
+200 GB/s per node beside A100, 400 GB/s beside H100 and NVLink beside either are 0.1 of it, less what collectives lose.
+"""
 TINY = 1e-12
 
 
