@@ -23,9 +23,10 @@ from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import Number, anywhere, either, larger, smaller
 from sightline.scenario import Cluster, Plan
 
-CONTENDED = 0.08
-"""Share of a device's memory bandwidth at which those measured moved data, for which ``overlap_slowdown`` is fitted.
-200 GB/s per node beside A100, 400 GB/s beside H100 and NVLink beside either are 0.1 of it, less what collectives lose.
+CONTENDED = 0.05
+"""Share of a device's memory bandwidth from which on transfers slow compute as much as those measured did, for which
+``overlap_slowdown`` is fitted: their least, 400 GB/s per node beside B200. Beside A100 and H100 networks of 200 and 400
+GB/s reach 0.1, as NVLink does.
 """
 TINY = 1e-12
 
@@ -140,13 +141,13 @@ class Rounds(NamedTuple):
     """The passes that one round overlaps with."""
     layers: Number = 1.0
     moved_bytes: Number = 0.0
-    """What a device receives, and sends on, in one round."""
+    """What the tensor-parallel ranks that share a node's network receive, and send on, in one round."""
 
     def exposed_s(self, slowdown: Number, memory_bandwidth: float) -> Number:
         """Return what one round adds to the step.
 
-        Hidden transfers slow compute by the memory traffic that they add: ``slowdown`` of their time where they move
-        `CONTENDED` of the memory's bandwidth or more, less in proportion over slower links.
+        Hidden transfers slow compute by the units and the memory traffic that they take: ``slowdown`` of their time
+        where a node's move `CONTENDED` of a device's memory bandwidth or more, less in proportion over slower links.
         """
         if not anywhere(self.overlaps):
             return self.transfer_s
@@ -317,8 +318,9 @@ def _rounds(
     """Rounds of transfers before the forward and in the backward pass, and the passes that they overlap with."""
     overlap, zero, reduced = on.plan.framework.overlap, on.plan.zero_stage, moves.gradients.total
     back = reduced * either(zero == 0, 2.0, 1.0) + (zero == 3) * moves.weights_again.total
-    forward = Rounds(moves.forward_gathers, transfers_s[0], layers=layers, moved_bytes=moves.weights.total)
-    backward = Rounds(moves.reductions, transfers_s[1], layers=layers, moved_bytes=back)
+    ranks = 1.0 * on.plan.tensor_parallel
+    forward = Rounds(moves.forward_gathers, transfers_s[0], layers=layers, moved_bytes=ranks * moves.weights.total)
+    backward = Rounds(moves.reductions, transfers_s[1], layers=layers, moved_bytes=ranks * back)
     if not on.device_model.asynchronous:
         return forward, backward
     if overlap.gradients:
