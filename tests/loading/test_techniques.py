@@ -58,6 +58,7 @@ def test_all_linear_is_every_projection_there_is() -> None:
 PLANS: list[dict[str, Any]] = [
     {"offload": ["optimizer", "activations"]},
     {"quantization": "nf4-single"},
+    {"quantization": "int4", "adapter": "lora", "framework": "fsdp", "zero_stage": 3},
     {"adapter": {"kind": "lora", "rank": 4, "targets": ["qkv", "output"], "also_trained": ["head"]}},
     {"adapter": "qlora", "compile": True},
 ]

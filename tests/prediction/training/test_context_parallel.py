@@ -34,6 +34,15 @@ def test_degree_1_costs_nothing(exchange):
     assert step(1, exchange).memory_bytes == step(1, "ring").memory_bytes
 
 
+def test_rings_under_deepspeed_send_gradients_of_keys_round_in_fp32():
+    sent = {
+        framework: sum(row.network_bytes for row in step(8, "ring", framework=framework).rows if "keys" in row.operator)
+        for framework in ("deepspeed", "megatron")
+    }
+    # A block and its gradients go round: seven hops forward, seven backward, gradients one hop more.
+    assert sent["deepspeed"] / sent["megatron"] == pytest.approx((7 + 7 + 2 * 8) / (7 + 7 + 8))
+
+
 @pytest.mark.parametrize("exchange", EXCHANGES)
 def test_a_cut_sequence_needs_less_memory_and_the_same_arithmetic(exchange):
     profiles = [step(c, exchange) for c in (1, 2, 4, 8)]

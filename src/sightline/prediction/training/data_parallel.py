@@ -143,7 +143,7 @@ class Rounds(NamedTuple):
     moved_bytes: Number = 0.0
     """What the tensor-parallel ranks that share a node's network receive, and send on, in one round."""
 
-    def exposed_s(self, slowdown: Number, memory_bandwidth: float) -> Number:
+    def exposed_s(self, slowdown: Number, memory_bandwidth: Number) -> Number:
         """Return what one round adds to the step.
 
         Hidden transfers slow compute by the units and the memory traffic that they take: ``slowdown`` of their time
