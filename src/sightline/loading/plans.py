@@ -1,6 +1,7 @@
 """Read ``plan`` of training and of generation: what is stated, else defaults of the framework or engine, else ours.
 
-A plan that names no framework is one of the typical framework of its task that offers what the plan asks for.
+A plan that names no framework is one of the typical framework that offers what the plan asks for; where none does, of
+one like the framework that lacks least of it.
 """
 
 from collections.abc import Callable, Container, Mapping, Sequence
@@ -8,16 +9,18 @@ from dataclasses import MISSING, fields, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
+from sightline import catalog
 from sightline.content import record
 from sightline.errors import InputError
 from sightline.frameworks import date_remark, read_engine, read_framework
+from sightline.frameworks.choices import CHOICES
 from sightline.loading.checks import Checked, Complaints, built, check, each, meant, words_of
 from sightline.quantities import show
 from sightline.scenario import Framework, Plan
 from sightline.scenario.plan import DEGREE, OFFLOADABLE, TRAINING_QUANTIZATIONS
 from sightline.scenario.precision import CACHE_BYTES, QUANTIZATIONS, ROUTER_DTYPES
 from sightline.scenario.rules import techniques
-from sightline.scenario.rules.rulebook import broken_rules
+from sightline.scenario.rules.rulebook import Broken, broken_rules
 from sightline.scenario.techniques import ALL_LINEAR, JOINED, MODULE_NAMES, MODULES, PROJECTIONS, Adapter, Recomputation
 from sightline.validators import Keys, keys_of, text, whole
 
@@ -25,12 +28,12 @@ if TYPE_CHECKING:
     from sightline.scenario import Engine, Speculation
 
 TYPICAL_FRAMEWORKS: Final[Mapping[str, Sequence[str]]] = {
-    "pretrain": ("megatron", "torchtitan", "deepspeed", "reference"),
-    "finetune": ("transformers", "fsdp", "deepspeed", "megatron", "reference"),
+    "pretrain": ("megatron", "torchtitan", "deepspeed"),
+    "finetune": ("transformers", "fsdp", "deepspeed", "megatron"),
 }
-"""By task of training; the first that offers everything that the plan states answers."""
+"""By task of training, the likeliest first; the catalog's others come after them."""
 ON_TPU: Final = "maxtext"
-"""Comes first on TPUs, where most of the others do not run."""
+"""What runs where no kernels of GPUs do."""
 IN_HOST_MEMORY: Final = frozenset({"activations"})
 """What its recipes for TPUs offload where layers are recomputed: their inputs (``decoder_layer_input: offload``)."""
 IDEAL: Final = "reference"
@@ -40,6 +43,10 @@ TYPICAL_ENGINE: Final = "vllm"
 NOT_NAMED: Final = "plan.framework is not set"
 """How the remark begins that says which framework answers instead."""
 
+_SPLITS: Final = tuple(
+    f"plan.{name} " for name in ("tensor_parallel", "pipeline_parallel", "context_parallel", "zero_stage")
+)
+
 OFFERED = (
     techniques.framework_options,
     techniques.framework_choices,
@@ -48,21 +55,58 @@ OFFERED = (
 )
 
 
-def typical_framework(task: str, plan: Mapping[str, Any], *, on_tpu: bool = False) -> Framework:
-    """Return the typical framework of a task that offers the values of a plan, or else the task's first."""
-    names = TYPICAL_FRAMEWORKS.get(task, TYPICAL_FRAMEWORKS["pretrain"])
-    candidates = [read_framework(name) for name in ((ON_TPU, *names) if on_tpu else names)]
-    return next((framework for framework in candidates if _offers(framework, plan)), candidates[0])
+def candidate_frameworks(task: str, *, preference: str = "none", architecture: str = "") -> Sequence[str]:
+    """Return the frameworks that may answer a plan that names none, the likeliest first."""
+    if architecture.startswith("tpu"):
+        return (ON_TPU,)
+    if preference != "none":
+        return tuple(name for name in techniques.TRAINERS_OF_PREFERENCES if name != IDEAL)
+    typical = TYPICAL_FRAMEWORKS.get(task, TYPICAL_FRAMEWORKS["pretrain"])
+    return (*typical, *(name for name in catalog.names("frameworks") if name not in {*typical, IDEAL}))
 
 
-def not_named(name: str, version: str) -> str:
-    """Return the remark on a scenario that names no framework, and was answered as this one."""
-    return f"{NOT_NAMED}; using {f'{name} {version}'.strip()}; use plan.framework reference for the ideal bound"
+def typical_framework(candidates: Sequence[str], plan: Mapping[str, Any]) -> tuple[str, bool]:
+    """Return the first of some frameworks that offers the values of a plan, or else the one that lacks least of them.
+
+    The second of the two is whether it lacks any: then the plan is that of a framework like it.
+    """
+    least, nearest = 0, ""
+    for name in candidates:
+        framework = read_framework(name)
+        lacking = _lacking(framework, {"zero_stage": 0, "recompute": "none", **framework.defaults, **plan})
+        # How a framework without a degree would split a step says least of how another splits it.
+        size = sum(2 if sentence.startswith(_SPLITS) else 1 for sentence in lacking)
+        if not size:
+            return name, False
+        if not nearest or size < least:
+            least, nearest = size, name
+    return nearest, True
 
 
-def _offers(framework: Framework, plan: Mapping[str, Any]) -> bool:
-    taken = {"zero_stage": 0, "recompute": "none", **framework.defaults, **plan}
-    return not any(broken_rules(OFFERED, {"framework": framework, "plan": taken, **taken}))
+def not_named(name: str, version: str, *, is_like: bool = False) -> str:
+    """Return the remark on a scenario that names no framework, and was answered as this one, or as one like it."""
+    using = f"{'one like ' * is_like}{name} {version}".strip()
+    return f"{NOT_NAMED}; using {using}; use plan.framework reference for the ideal bound"
+
+
+def _lacking(framework: Framework, plan: Mapping[str, Any]) -> list[Broken]:
+    """A sentence for everything that a plan has and the framework does not offer."""
+    return list(broken_rules(OFFERED, {"framework": framework, "plan": plan, **plan}))
+
+
+def _like(framework: Framework, plan: Mapping[str, Any]) -> tuple[Framework, list[str]]:
+    """A framework of somebody's own that is like this one and has all that the plan has, and what its like lacks."""
+    lacking = [f"like {framework.name}, but {techniques.briefly(said)}" for said in _lacking(framework, plan)]
+    if not lacking:
+        return replace(framework, is_like=True), []
+    offers = dict(framework.offers)
+    for field in {*offers, *CHOICES} & plan.keys():
+        values = techniques.chosen(plan[field])
+        if field == "schedule" and plan["virtual_stages"] > 1:
+            values = ["interleaved"]
+        offers[field] = (*offers.get(field, ()), *values)
+    unbound = replace(framework.interleaving, fewest_stages=2, whole_groups=False)
+    return replace(framework, is_like=True, offers=offers, offload_needs={}, interleaving=unbound), lacking
 
 
 SAME_QUANTIZATION: Mapping[str, str] = {"w8a16": "int8", "w4a16": "int4"}
@@ -259,17 +303,12 @@ class ReadPlan(Generic[F]):
 
 
 def read_training_plan(
-    mapping: object,
-    task: str,
-    complaints: Complaints,
-    *,
-    on_tpu: bool = False,
-    free: Container[str] = (),
+    mapping: object, candidates: Sequence[str], complaints: Complaints, *, free: Container[str] = ()
 ) -> ReadPlan[Framework]:
     """Return what of a training plan is right, its mistakes noted; ``data_parallel`` only where it is stated.
 
-    A plan that names no framework is read as one of the typical framework of the ``task`` and the kind of devices; a
-    search tries all values of fields that are ``free``.
+    A plan that names no framework is read as one of the typical of the ``candidates`` (`typical_framework`); a search
+    tries all values of fields that are ``free``.
     """
     checked = read_keys(mapping, complaints)
     stated = checked.values
@@ -279,10 +318,9 @@ def read_training_plan(
     techniques = {key: stated[key] for key in _TECHNIQUES if key in stated}
     read = read_techniques(techniques, complaints)
     named = "framework" in stated or "framework" in checked.wrong
-    typical = "" if named else typical_framework(task, {**stated, **read}, on_tpu=on_tpu).name
+    typical, is_like = ("", False) if named else typical_framework(candidates, {**stated, **read})
+    is_like = is_like or isinstance(stated.get("framework"), Mapping)
     framework = _framework(read_framework, checked, typical, complaints)
-    if framework is not None and isinstance(stated.get("framework"), Mapping):
-        framework = replace(framework, is_like=True)
     behavior = {} if framework is None else {"tensor_overlap": framework.overlap.tensor, **_defaults(framework, stated)}
     recomputes = {**behavior, **read}.get("recompute") == "full"
     is_open = "offload" not in checked.wrong | stated.keys() and "offload" not in free
@@ -292,7 +330,10 @@ def read_training_plan(
     values = _settled(Plan, {**behavior, **stated, **read}, bad)
     if "data_parallel" not in stated:
         values.pop("data_parallel", None)
-    remarks = () if framework is None else _remarks(framework, stated, named=named)
+    lacking: list[str] = []
+    if framework is not None and is_like:
+        framework, lacking = _like(framework, values)
+    remarks = () if framework is None else (*_remarks(framework, stated, named=named), *lacking)
     remarks += ("assumed: plan.offload activations, as MaxText's recipes for TPUs have it",) if offloads else ()
     return ReadPlan(framework=framework, values=values, stated=stated, remarks=remarks)
 
@@ -310,7 +351,7 @@ def _defaults(framework: Framework, stated: Mapping[str, Any]) -> dict[str, obje
 
 def _remarks(framework: Framework, stated: Mapping[str, Any], *, named: bool) -> tuple[str, ...]:
     """What is answered although a plan did not say it, or said more than the catalog knows."""
-    typical = "" if named else not_named(framework.name, framework.version)
+    typical = "" if named else not_named(framework.name, framework.version, is_like=framework.is_like)
     return tuple(filter(None, (typical, date_remark(framework.name, stated.get("framework_version", "")))))
 
 

@@ -19,6 +19,7 @@ from sightline.loading.plans import (
     OTHER_NAMES,
     OTHER_TASKS,
     POOL,
+    candidate_frameworks,
     plan_keys,
     read_quantization,
     read_training_plan,
@@ -264,5 +265,5 @@ def _read_values(mapping: Mapping[str, Any], name: str, raw: Sequence[Any]) -> t
 
 
 def _read_value(plan: Mapping[str, Any], name: str, value: Any, task: str, complaints: Complaints) -> Any:
-    found = read_training_plan({**plan, name: value}, task, complaints)
+    found = read_training_plan({**plan, name: value}, candidate_frameworks(task), complaints)
     return found.values.get(name, found.stated.get(name))

@@ -10,7 +10,7 @@ from sightline.loading.checks import Complaints, check, lengths_read
 from sightline.loading.lengths import read_lengths
 from sightline.loading.models import ReadModel
 from sightline.loading.parts import CLUSTER, MODEL, Parts, facts_of, read_parts
-from sightline.loading.plans import TASKS, ReadPlan, read_training_plan
+from sightline.loading.plans import TASKS, ReadPlan, candidate_frameworks, read_training_plan
 from sightline.quantities import percent, show
 from sightline.scenario import Finetune, Framework, Plan, Pretrain, Scenario, Workload
 from sightline.scenario.lengths import Lengths
@@ -38,8 +38,12 @@ def scenario_from_mapping(
     complaints = Complaints()
     parts = read_parts(mapping, {**MODEL, **CLUSTER, **_NEEDED_WORKLOAD}, base, complaints)
     workload = _workload(parts.workload, base, complaints)
-    on_tpu = parts.cluster is not None and parts.cluster.device.architecture.startswith("tpu")
-    plan = read_training_plan(parts.plan, str(workload.get("task", "pretrain")), complaints, on_tpu=on_tpu, free=free)
+    candidates = candidate_frameworks(
+        str(workload.get("task", "pretrain")),
+        preference=workload.get("preference", "none"),
+        architecture="" if parts.cluster is None else parts.cluster.device.architecture,
+    )
+    plan = read_training_plan(parts.plan, candidates, complaints, free=free)
     facts = _facts(parts, workload, plan, free)
     if isinstance(workload.get("global_batch"), Mapping):
         workload = _largest_batch(workload, facts, complaints)

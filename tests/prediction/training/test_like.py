@@ -38,13 +38,13 @@ def test_the_time_is_that_of_its_like_and_less_sure(both):
     assert own.memory_bytes["total"] == named.memory_bytes["total"]
     assert 1.1 * width(named) < width(own) < 1.5 * width(named)
     assert named.evidence["framework"] == "calibrated"
-    assert own.evidence["framework"] == "estimated"
+    assert own.evidence["framework"] == "extrapolated"
     assert "own framework" in own.missing["framework"]
 
 
 def test_choices_of_the_plan_stay_its_own():
     found = predict(load(asked({"like": "megatron"}, overlap_gradient_reduce=False)))
-    assert found.evidence["framework"] == "estimated"
+    assert found.evidence["framework"] == "extrapolated"
 
 
 def test_it_is_written_as_it_is_read(both):

@@ -17,7 +17,7 @@ from sightline.cost.prices import OperatorCost, Prices
 from sightline.frameworks.behavior import read_framework
 from sightline.frameworks.framework import Ideal
 from sightline.prediction.beliefs import Beliefs, Gradient
-from sightline.prediction.common_figures import not_calibrated, understood
+from sightline.prediction.common_figures import EVIDENCE, not_calibrated, understood
 from sightline.prediction.pass_times import in_setting
 from sightline.prediction.training.constants import (
     NOTHING,
@@ -76,11 +76,9 @@ class Knowledge:
         """Return what the framework's constants rest on."""
         if is_bound(scenario):
             return "datasheet"
-        if scenario.plan.framework.is_like:
-            return "estimated"
-        stated = stated_set(scenario)
-        lacking = "extrapolated" if stated is None and lacking_measurements(scenario) else "calibrated"
-        return understood(lacking if stated is None else stated[1], scenario)
+        stated, is_like = stated_set(scenario), scenario.plan.framework.is_like
+        lacking = "extrapolated" if is_like or (stated is None and lacking_measurements(scenario)) else "calibrated"
+        return understood(lacking if stated is None else min(lacking, stated[1], key=EVIDENCE.index), scenario)
 
 
 NO_STEP_OF_OWN = "no measured step of your own framework; add one with --anchor"
