@@ -9,7 +9,7 @@ import numpy as np
 
 from sightline.errors import InputError
 from sightline.prediction.anchoring.anchor import Anchor
-from sightline.prediction.anchoring.anchored_requests import own_noise, site_of, unexplained
+from sightline.prediction.anchoring.anchored_requests import REPEATED, own_noise, site_of, unexplained
 from sightline.prediction.anchoring.posterior import Unexplained
 from sightline.prediction.anchoring.timed import Timed
 from sightline.prediction.beliefs import Array, Beliefs, Gradient, Slopes
@@ -99,8 +99,6 @@ MOST_REQUESTS = 20_000
 """Of a load that is simulated again; more take longer and teach no more."""
 SLOWDOWNS = ("prompt_times", "decode_times")
 """A load's own, which no constant explains."""
-REPEATED = 0.01
-"""What two runs of one load at one server differ by, as a standard deviation of the logarithm; an estimate."""
 Point = tuple[tuple[str, float], ...]
 """Shifts of constants, by name."""
 

@@ -6,6 +6,8 @@ from math import log
 import numpy as np
 import pytest
 from generation_scenarios import generation
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from training_scenarios import training
 
 import sightline as sl
@@ -58,11 +60,71 @@ def test_a_step_as_predicted_moves_nothing_and_narrows_the_interval(scenario, ke
 @pytest.mark.parametrize("factor", [0.9, 1.2])
 def test_the_same_plan_takes_about_as_long_as_was_measured(scenario, key, factor):
     before, after = sl.predict(scenario), sl.predict(scenario, anchor=[_measured(scenario, factor)])
-    assert getattr(after, key) / getattr(before, key) == pytest.approx(factor, rel=0.05)
+    assert getattr(after, key) / getattr(before, key) == pytest.approx(factor, rel=0.002)
     low, high = after.interval[key]
     assert low < factor * getattr(before, key) < high
     assert sum(after.phases.values()) == pytest.approx(after.whole_s)
     assert sum(row.exposed_s for row in after.rows) == pytest.approx(after.whole_s)
+
+
+FACTOR = st.floats(1.0, 3.0) | st.floats(0.9, 1.0)
+QUANTITIES = [("ttft_s", "tpot_s"), ("ttft_s",), ("tpot_s",), ("latency_s",)]
+ASKED_STEPS = [
+    _steps(),
+    _steps(zero_stage=3, micro_batch=1),
+    _steps(framework="megatron", zero_stage=0, tensor_parallel=2),
+    _steps(framework="fsdp", zero_stage=3, recompute="full"),
+]
+
+
+def _lies_between(scenario, factors):
+    """Check that a scenario anchored with itself has each result between the prediction and what was measured."""
+    before = sl.predict(scenario)
+    measured = {key: getattr(before, key) * factor for key, factor in factors.items()}
+    after = sl.predict(scenario, anchor=[replace(scenario, measured=measured, name="own")])
+    for key in factors.keys() - {"forward_pass_s"}:
+        low, high = sorted((getattr(before, key), measured[key]))
+        assert low * 0.997 <= getattr(after, key) <= high * 1.003
+
+
+@settings(max_examples=8)
+@given(st.sampled_from(ASKED_STEPS), FACTOR)
+def test_a_step_anchored_with_itself_lies_between_prediction_and_measurement(scenario, factor):
+    _lies_between(scenario, {WIDTH: factor})
+
+
+@settings(max_examples=12)
+@given(
+    st.sampled_from(["vllm", "sglang", "tensorrt-llm"]),
+    st.sampled_from([1, 8, 64]),
+    st.sampled_from(QUANTITIES),
+    FACTOR,
+    FACTOR,
+)
+def test_requests_anchored_with_themselves_lie_between_prediction_and_measurement(engine, batch, keys, one, other):
+    _lies_between(_requests(batch, framework=engine), dict(zip(keys, (one, other), strict=False)))
+
+
+def test_a_first_token_and_a_whole_answer_say_how_long_a_further_token_takes():
+    asked = _requests()
+    before = sl.predict(asked)
+    measured = {"ttft_s": 2.0 * before.ttft_s, "latency_s": 1.5 * before.latency_s}
+    after = sl.predict(asked, anchor=[replace(asked, measured=measured, name="own")])
+    assert {key: getattr(after, key) for key in measured} == pytest.approx(measured, rel=0.003)
+
+
+def test_an_anchor_of_another_batch_is_of_another_plan():
+    own, other = _measured(_steps(), 1.3), _steps()
+    other = replace(other, workload=replace(other.workload, global_batch=64))
+    same, near = (sl.predict(asked, anchor=[own]).step_time_s / sl.predict(asked).step_time_s for asked in (own, other))
+    assert same == pytest.approx(1.3, rel=0.002)
+    assert 1.0 < near < 1.29
+
+
+def test_runs_of_the_same_plan_are_averaged():
+    own = [replace(_measured(_steps(), factor), name=f"run {factor}") for factor in (1.1, 1.2)]
+    before, after = sl.predict(_steps()), sl.predict(_steps(), anchor=own)
+    assert 1.1 < after.step_time_s / before.step_time_s < 1.2
 
 
 def test_a_near_plan_learns_more_than_a_distant_one():

@@ -21,7 +21,7 @@ from sightline.prediction.anchoring.posterior import (
     widest,
 )
 from sightline.prediction.anchoring.timed import Timed
-from sightline.prediction.beliefs import Array, Beliefs, Gradient, Slopes
+from sightline.prediction.beliefs import Array, Beliefs, Gradient, Predict, Slopes
 from sightline.prediction.generation.batch_profile import engine_constants
 from sightline.prediction.generation.engine_constants import InferenceConstants
 from sightline.prediction.generation.policies import Latencies, latencies, price_workers
@@ -32,6 +32,10 @@ from sightline.program.formats import formats_of
 from sightline.quantities import FOUR_IN_FIVE, Number
 from sightline.scenario import GenerationScenario
 
+REPEATED = 0.01
+"""What two runs of one load at one server differ by, as a standard deviation of the logarithm; an estimate."""
+HALVINGS = 6
+"""Of the share of what a load taught at which none of its times passes its measurement."""
 CASE = "case"
 """What errors of plans that resemble each other have in common."""
 
@@ -188,11 +192,43 @@ def learn_requests(timed: Sequence[Timed[GenerationScenario]], loads: Sequence[M
     if loads:
         before = replace(NOTHING, names=tuple(cases.names), mean=np.zeros(len(of_loads)), covariance=cases.covariance)
     corrections = corrections_of(before, predict, every, own, plan_spreads())
+    if loads:
+        corrections = _short_of_measured(corrections, predict, len(timed))
     alternatives = [
         learn_requests([one for one in timed if one.name == name], [load for load in loads if load.name == name])
         for name in contradicting(corrections)
     ]
     return AnchoredRequests(corrections=corrections, cases=cases, alternatives=tuple(alternatives))
+
+
+def _short_of_measured(found: Corrections, predict: Predict, alone: int) -> Corrections:
+    """What was found, or as much of it as takes no mean time of a load past what was measured.
+
+    Requests wait for each other, so that what one time teaches may move another one too far. The first ``alone``
+    measurements are of no load.
+    """
+    measured = found.left + predict(found.beliefs)[0]
+    groups = [(one.name, one.quantity) if place >= alone else None for place, one in enumerate(found.timed)]
+    rows = np.array([[group == one for group in groups] for one in dict.fromkeys(groups[alone:])], dtype=float)
+    means = rows / rows.sum(axis=1, keepdims=True)
+    wanted = means @ (measured - found.expected)
+
+    def at(share: float) -> tuple[Corrections, bool]:
+        beliefs = replace(found.beliefs, mean=share * found.beliefs.mean)
+        predicted, gradients = predict(beliefs)
+        moved = means @ (predicted - found.expected)
+        within = (np.minimum(0.0, wanted) - REPEATED <= moved) & (moved <= np.maximum(0.0, wanted) + REPEATED)
+        changed = replace(found, beliefs=beliefs, gradients=gradients, left=measured - predicted)
+        return changed, bool(within.all())
+
+    if at(1.0)[1]:
+        return found
+    share, kept = 0.0, at(0.0)[0]
+    for halvings in range(1, HALVINGS + 1):
+        tried, is_within = at(share + 0.5**halvings)
+        if is_within:
+            share, kept = share + 0.5**halvings, tried
+    return kept
 
 
 def least_seconds(timed: Timed[GenerationScenario]) -> float:

@@ -24,7 +24,7 @@ from sightline.prediction.anchoring.posterior import (
     widest,
 )
 from sightline.prediction.anchoring.timed import MeasuredStep, seconds_of
-from sightline.prediction.beliefs import Array, Beliefs, Gradient
+from sightline.prediction.beliefs import SETTLED, Array, Beliefs, Gradient
 from sightline.prediction.training.constants import (
     PACE,
     STEP,
@@ -161,10 +161,32 @@ def learn_steps(timed: Sequence[MeasuredStep], *, known: Beliefs | None = None) 
     before = Knowledge(stated=known).beliefs
     own = [unexplained(one.scenario, one.quantity, site_slopes(one.scenario, one.quantity, before)) for one in timed]
     corrections = corrections_of(before, _predictor(timed), timed, own, plan_spreads())
+    paces = [_pace(one, of, corrections.beliefs) for one, of in zip(timed, corrections.left, strict=True)]
+    corrections = replace(corrections, left=np.array(paces))
     alone = [
         learn_steps([one for one in timed if one.name == name], known=known) for name in contradicting(corrections)
     ]
     return AnchoredSteps(stated=corrections.beliefs, corrections=corrections, alternatives=tuple(alone))
+
+
+PACED = 8
+"""Rounds in which a pace is sought, at most."""
+SLOWEST = 0.9
+"""Share of what is missing that a round leaves at most where it leads anywhere."""
+
+
+def _pace(step: MeasuredStep, left: float, beliefs: Beliefs) -> float:
+    """The shift of everything at which a step takes as long as measured: not all of it takes longer by a pace."""
+    at = shifts(beliefs, causes_of(step.scenario, beliefs, site_of(step.scenario)))
+    before = np.inf
+    for _ in range(PACED):
+        seconds = step.seconds_with(shifted(step.scenario, at | {PACE: at[PACE] + left}))
+        missing = float(np.log(step.seconds / seconds))
+        # Physics may leave no faster step.
+        if abs(missing) < SETTLED or abs(missing) > SLOWEST * before:
+            break
+        left, before = left + missing, abs(missing)
+    return left
 
 
 def with_micro_batch(step: MeasuredStep) -> MeasuredStep:

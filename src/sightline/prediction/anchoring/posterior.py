@@ -6,6 +6,7 @@ Williams, Gaussian Processes for Machine Learning, 2006, section 2.7). Near is a
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import field
 from math import exp, log
 from typing import Any
 
@@ -31,6 +32,8 @@ CHOSEN_IN_GENERATION: Sequence[str] = (
     *("dtype", "quantization", "chunked_prefill", "cuda_graphs"),
     *("speculative", "disaggregate"),
 )
+FURTHER_IN_TRAINING: Sequence[str] = ("global_batch", "sequence_length")
+FURTHER_IN_GENERATION: Sequence[str] = ("prefix_tokens", "continuous")
 
 
 @description
@@ -58,11 +61,25 @@ class Description:
     numbers: Mapping[str, Any]
     """Those that count by their ratio; arrays where a plan is an open mesh."""
     choices: Mapping[str, str]
+    further: Mapping[str, Any] = field(default_factory=dict)
+    """What makes no plan less alike, but another one."""
 
 
 def described(scenario: Answered, quantity: str) -> Description:
     """Return what sets a result of a scenario apart from others."""
-    return Description(numbers=counted(scenario), choices={**chosen_of(scenario), "quantity": quantity})
+    fields = FURTHER_IN_TRAINING if isinstance(scenario, Scenario) else FURTHER_IN_GENERATION
+    further = {key: getattr(scenario.workload, key) for key in fields}
+    return Description(
+        numbers=counted(scenario), choices={**chosen_of(scenario), "quantity": quantity}, further=further
+    )
+
+
+def is_same(anchor: Description, plan: Description) -> Any:
+    """Return whether two results are the same one of the same plan; an array where the plan is an open mesh."""
+    if anchor.choices != plan.choices:
+        return False
+    mine, other = {**anchor.numbers, **anchor.further}, {**plan.numbers, **plan.further}
+    return np.all(np.broadcast_arrays(*(np.equal(other[key], mine[key]) for key in mine)), axis=0)
 
 
 def likeness(anchor: Description, plan: Description, spreads: Spreads) -> Number:
@@ -161,9 +178,12 @@ class Posterior:
         """Return what a plan takes over of what effects left of the measurements."""
         return np.tensordot(self.left, self.weights(shared), axes=1)
 
-    def variance(self, gradient: Gradient, shared: Sequence[float], own: float) -> float:
-        """Return the variance of a plan's logarithm; ``own`` is that of what effects do not explain of it."""
-        weights = self.weights(shared)
+    def variance(self, gradient: Gradient, shared: Sequence[float], own: float, weights: Array | None = None) -> float:
+        """Return the variance of a plan's logarithm; ``own`` is that of what effects do not explain of it.
+
+        ``weights`` say what it takes over of each measurement, where that is not what it shares with them.
+        """
+        weights = self.weights(shared) if weights is None else weights
         slopes: dict[str, float] = dict(gradient)
         for weight, anchor in zip(weights, self.gradients, strict=True):
             for name, slope in anchor.items():
@@ -308,7 +328,7 @@ class Corrections(Posterior):
 
     def taken_over(self, plan: Unexplained) -> Number:
         """Return what a plan takes over of what effects left of the anchors: a shift of its logarithm."""
-        shift: Number = self.shift(self._shared(plan))
+        shift: Number = np.tensordot(self.left, self._weights(plan), axes=1)
         return shift
 
     def share_left(self, plan: Unexplained, before: Gradient, after: Gradient, known: float = 0.0) -> float:
@@ -318,7 +338,17 @@ class Corrections(Posterior):
         is the part of its unexplained variance that became effects.
         """
         was = float(self.before.variance(before)) + plan.variance
-        return self.variance(after, list(map(float, self._shared(plan))), plan.variance - known) / was
+        shared = list(map(float, self._shared(plan)))
+        return self.variance(after, shared, plan.variance - known, self._weights(plan)) / was
+
+    def _weights(self, plan: Unexplained) -> Array:
+        """How much a plan takes over of each anchor; of its own measurement all, since what is noise is the plan's."""
+        solved = self.weights(self._shared(plan))
+        # What is left of one part of a load is no plan's.
+        same = [bool(anchor.near) & is_same(anchor.description, plan.description) for anchor in self.unexplained]
+        own = np.stack([np.broadcast_to(one, solved.shape[1:]) for one in same])
+        count: Array = own.sum(axis=0)
+        return np.where(count > 0, own / np.maximum(count, 1), solved)
 
     def _shared(self, plan: Unexplained) -> list[Number]:
         return [plan.shared_with(anchor, self.spreads) for anchor in self.unexplained]

@@ -111,7 +111,9 @@ def _token_times(scenario: GenerationScenario, measured: Mapping[str, Any]) -> d
     times = {key: measured[key] for key in ("ttft_s", "tpot_s") if measured.get(key)}
     if "tpot_s" in times:
         return times
-    if measured.get("latency_s"):
-        return times | {"latency_s": measured["latency_s"]}
+    latency, further = measured.get("latency_s"), scenario.workload.output_tokens - 1
+    if latency:
+        rest = latency - times.get("ttft_s", latency)
+        return times | ({"tpot_s": rest / further} if rest > 0 and further > 0 else {"latency_s": latency})
     work, rate = scenario.workload, measured.get("output_tokens_per_s")
     return times | ({"latency_s": work.batch * work.output_tokens / rate} if rate else {})
