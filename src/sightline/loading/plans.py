@@ -55,7 +55,7 @@ OFFERED = (
 )
 
 
-def candidate_frameworks(task: str, *, preference: str = "none", architecture: str = "") -> Sequence[str]:
+def candidate_frameworks(task: str, preference: str = "none", architecture: str = "") -> Sequence[str]:
     """Return the frameworks that may answer a plan that names none, the likeliest first."""
     if architecture.startswith("tpu"):
         return (ON_TPU,)
@@ -65,22 +65,16 @@ def candidate_frameworks(task: str, *, preference: str = "none", architecture: s
     return (*typical, *(name for name in catalog.names("frameworks") if name not in {*typical, IDEAL}))
 
 
-def typical_framework(candidates: Sequence[str], plan: Mapping[str, Any]) -> tuple[str, bool]:
-    """Return the first of some frameworks that offers the values of a plan, or else the one that lacks least of them.
+def typical_framework(candidates: Sequence[str], plan: Mapping[str, Any]) -> str:
+    """Return the first of some frameworks that offers the values of a plan, or else the one that lacks least."""
 
-    The second of the two is whether it lacks any: then the plan is that of a framework like it.
-    """
-    least, nearest = 0, ""
-    for name in candidates:
+    def lacks(name: str) -> int:
         framework = read_framework(name)
-        lacking = _lacking(framework, {"zero_stage": 0, "recompute": "none", **framework.defaults, **plan})
+        said = _lacking(framework, {"zero_stage": 0, "recompute": "none", **framework.defaults, **plan})
         # How a framework without a degree would split a step says least of how another splits it.
-        size = sum(2 if sentence.startswith(_SPLITS) else 1 for sentence in lacking)
-        if not size:
-            return name, False
-        if not nearest or size < least:
-            least, nearest = size, name
-    return nearest, True
+        return sum(1 + sentence.startswith(_SPLITS) for sentence in said)
+
+    return next((name for name in candidates if not lacks(name)), None) or min(candidates, key=lacks)
 
 
 def not_named(name: str, version: str, *, is_like: bool = False) -> str:
@@ -94,17 +88,17 @@ def _lacking(framework: Framework, plan: Mapping[str, Any]) -> list[Broken]:
     return list(broken_rules(OFFERED, {"framework": framework, "plan": plan, **plan}))
 
 
-def _like(framework: Framework, plan: Mapping[str, Any]) -> tuple[Framework, list[str]]:
-    """A framework of somebody's own that is like this one and has all that the plan has, and what its like lacks."""
+def _like(framework: Framework, plan: Mapping[str, Any], *, is_own: bool) -> tuple[Framework, list[str]]:
+    """A framework like this one that has all that the plan has, and what its like lacks; where that is nothing, itself.
+
+    ``is_own``: the plan says that it is somebody's own.
+    """
     lacking = [f"like {framework.name}, but {techniques.briefly(said)}" for said in _lacking(framework, plan)]
     if not lacking:
-        return replace(framework, is_like=True), []
-    offers = dict(framework.offers)
-    for field in {*offers, *CHOICES} & plan.keys():
-        values = techniques.chosen(plan[field])
-        if field == "schedule" and plan["virtual_stages"] > 1:
-            values = ["interleaved"]
-        offers[field] = (*offers.get(field, ()), *values)
+        return replace(framework, is_like=is_own), []
+    taken = {field: techniques.chosen(plan[field]) for field in {*framework.offers, *CHOICES} & plan.keys()}
+    taken |= {"schedule": ["interleaved"]} if plan.get("virtual_stages", 1) > 1 else {}
+    offers = {**framework.offers, **{field: (*framework.offers.get(field, ()), *of) for field, of in taken.items()}}
     unbound = replace(framework.interleaving, fewest_stages=2, whole_groups=False)
     return replace(framework, is_like=True, offers=offers, offload_needs={}, interleaving=unbound), lacking
 
@@ -318,8 +312,8 @@ def read_training_plan(
     techniques = {key: stated[key] for key in _TECHNIQUES if key in stated}
     read = read_techniques(techniques, complaints)
     named = "framework" in stated or "framework" in checked.wrong
-    typical, is_like = ("", False) if named else typical_framework(candidates, {**stated, **read})
-    is_like = is_like or isinstance(stated.get("framework"), Mapping)
+    is_own = isinstance(stated.get("framework"), Mapping)
+    typical = "" if named else typical_framework(candidates, {**stated, **read})
     framework = _framework(read_framework, checked, typical, complaints)
     behavior = {} if framework is None else {"tensor_overlap": framework.overlap.tensor, **_defaults(framework, stated)}
     recomputes = {**behavior, **read}.get("recompute") == "full"
@@ -330,10 +324,10 @@ def read_training_plan(
     values = _settled(Plan, {**behavior, **stated, **read}, bad)
     if "data_parallel" not in stated:
         values.pop("data_parallel", None)
-    lacking: list[str] = []
-    if framework is not None and is_like:
-        framework, lacking = _like(framework, values)
-    remarks = () if framework is None else (*_remarks(framework, stated, named=named), *lacking)
+    remarks: tuple[str, ...] = ()
+    if framework is not None:
+        framework, lacking = _like(framework, values, is_own=is_own) if is_own or not named else (framework, [])
+        remarks = (*_remarks(framework, stated, named=named), *lacking)
     remarks += ("assumed: plan.offload activations, as MaxText's recipes for TPUs have it",) if offloads else ()
     return ReadPlan(framework=framework, values=values, stated=stated, remarks=remarks)
 

@@ -38,11 +38,8 @@ def scenario_from_mapping(
     complaints = Complaints()
     parts = read_parts(mapping, {**MODEL, **CLUSTER, **_NEEDED_WORKLOAD}, base, complaints)
     workload = _workload(parts.workload, base, complaints)
-    candidates = candidate_frameworks(
-        str(workload.get("task", "pretrain")),
-        preference=workload.get("preference", "none"),
-        architecture="" if parts.cluster is None else parts.cluster.device.architecture,
-    )
+    architecture = "" if parts.cluster is None else parts.cluster.device.architecture
+    candidates = candidate_frameworks(str(workload.get("task")), workload.get("preference", "none"), architecture)
     plan = read_training_plan(parts.plan, candidates, complaints, free=free)
     facts = _facts(parts, workload, plan, free)
     if isinstance(workload.get("global_batch"), Mapping):

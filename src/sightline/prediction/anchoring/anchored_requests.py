@@ -217,18 +217,14 @@ def _short_of_measured(found: Corrections, predict: Predict, alone: int) -> Corr
         beliefs = replace(found.beliefs, mean=share * found.beliefs.mean)
         predicted, gradients = predict(beliefs)
         moved = means @ (predicted - found.expected)
-        within = (np.minimum(0.0, wanted) - REPEATED <= moved) & (moved <= np.maximum(0.0, wanted) + REPEATED)
-        changed = replace(found, beliefs=beliefs, gradients=gradients, left=measured - predicted)
-        return changed, bool(within.all())
+        passed = (moved < np.minimum(0.0, wanted) - REPEATED) | (moved > np.maximum(0.0, wanted) + REPEATED)
+        return replace(found, beliefs=beliefs, gradients=gradients, left=measured - predicted), bool(passed.any())
 
-    if at(1.0)[1]:
-        return found
-    share, kept = 0.0, at(0.0)[0]
-    for halvings in range(1, HALVINGS + 1):
-        tried, is_within = at(share + 0.5**halvings)
-        if is_within:
-            share, kept = share + 0.5**halvings, tried
-    return kept
+    share, (kept, passes) = 1.0, at(1.0)
+    for halvings in range(1, HALVINGS + 1) if passes else ():
+        share += 0.5**halvings * (-1) ** passes
+        kept, passes = at(share)
+    return at(share - 0.5**HALVINGS)[0] if passes else kept
 
 
 def least_seconds(timed: Timed[GenerationScenario]) -> float:

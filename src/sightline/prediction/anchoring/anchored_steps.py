@@ -24,7 +24,7 @@ from sightline.prediction.anchoring.posterior import (
     widest,
 )
 from sightline.prediction.anchoring.timed import MeasuredStep, seconds_of
-from sightline.prediction.beliefs import SETTLED, Array, Beliefs, Gradient
+from sightline.prediction.beliefs import Array, Beliefs, Gradient
 from sightline.prediction.training.constants import (
     PACE,
     STEP,
@@ -169,23 +169,16 @@ def learn_steps(timed: Sequence[MeasuredStep], *, known: Beliefs | None = None) 
     return AnchoredSteps(stated=corrections.beliefs, corrections=corrections, alternatives=tuple(alone))
 
 
-PACED = 8
-"""Rounds in which a pace is sought, at most."""
-SLOWEST = 0.9
-"""Share of what is missing that a round leaves at most where it leads anywhere."""
+PACED = 3
+"""Rounds in which a pace is sought; where physics leaves no faster step there is none."""
 
 
 def _pace(step: MeasuredStep, left: float, beliefs: Beliefs) -> float:
     """The shift of everything at which a step takes as long as measured: not all of it takes longer by a pace."""
     at = shifts(beliefs, causes_of(step.scenario, beliefs, site_of(step.scenario)))
-    before = np.inf
     for _ in range(PACED):
         seconds = step.seconds_with(shifted(step.scenario, at | {PACE: at[PACE] + left}))
-        missing = float(np.log(step.seconds / seconds))
-        # Physics may leave no faster step.
-        if abs(missing) < SETTLED or abs(missing) > SLOWEST * before:
-            break
-        left, before = left + missing, abs(missing)
+        left += float(np.log(step.seconds / seconds))
     return left
 
 

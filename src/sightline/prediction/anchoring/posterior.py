@@ -32,8 +32,7 @@ CHOSEN_IN_GENERATION: Sequence[str] = (
     *("dtype", "quantization", "chunked_prefill", "cuda_graphs"),
     *("speculative", "disaggregate"),
 )
-FURTHER_IN_TRAINING: Sequence[str] = ("global_batch", "sequence_length")
-FURTHER_IN_GENERATION: Sequence[str] = ("prefix_tokens", "continuous")
+FURTHER: Sequence[str] = ("global_batch", "sequence_length", "prefix_tokens", "continuous")
 
 
 @description
@@ -67,11 +66,9 @@ class Description:
 
 def described(scenario: Answered, quantity: str) -> Description:
     """Return what sets a result of a scenario apart from others."""
-    fields = FURTHER_IN_TRAINING if isinstance(scenario, Scenario) else FURTHER_IN_GENERATION
-    further = {key: getattr(scenario.workload, key) for key in fields}
-    return Description(
-        numbers=counted(scenario), choices={**chosen_of(scenario), "quantity": quantity}, further=further
-    )
+    further = {key: getattr(scenario.workload, key) for key in FURTHER if hasattr(scenario.workload, key)}
+    choices = {**chosen_of(scenario), "quantity": quantity}
+    return Description(numbers=counted(scenario), choices=choices, further=further)
 
 
 def is_same(anchor: Description, plan: Description) -> Any:
