@@ -47,6 +47,16 @@ def test_a_log_and_its_saved_anchor_teach_the_same(outcome, tmp_path):
     assert tpot(()) < 0.9 * real
 
 
+@pytest.mark.parametrize(("first", "further"), [(1.3, 1.3), (0.95, 1.3), (3.0, 0.98)])
+def test_a_load_anchored_with_itself_lies_between_prediction_and_measurement(first, further):
+    before = sl.simulate(SCENARIO, intervals=False)
+    measured = {"ttft_s": first * before.ttft_s["mean"], "tpot_s": further * before.tpot_s["mean"]}
+    after = sl.simulate(SCENARIO, anchor={**to_mapping(SCENARIO), "measured": measured}, intervals=False)
+    for key, seconds in measured.items():
+        low, high = sorted((seconds, getattr(before, key)["mean"]))
+        assert 0.985 * low <= getattr(after, key)["mean"] <= 1.015 * high
+
+
 def test_times_from_arrival_say_the_same_as_times_of_a_clock(outcome, tmp_path):
     table = request_table(outcome)
     clock, since = (table.drop(*names) for names in (("ttft_s", "latency_s"), ("first_token_s", "last_token_s")))
