@@ -313,7 +313,8 @@ def read_training_plan(
     read = read_techniques(techniques, complaints)
     named = "framework" in stated or "framework" in checked.wrong
     is_own = isinstance(stated.get("framework"), Mapping)
-    typical = "" if named else typical_framework(candidates, {**stated, **read})
+    good = {**{key: value for key, value in stated.items() if key not in techniques}, **read}
+    typical = "" if named else typical_framework(candidates, good)
     framework = _framework(read_framework, checked, typical, complaints)
     behavior = {} if framework is None else {"tensor_overlap": framework.overlap.tensor, **_defaults(framework, stated)}
     recomputes = {**behavior, **read}.get("recompute") == "full"
