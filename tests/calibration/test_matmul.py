@@ -45,8 +45,8 @@ def gemm(file, kernel="16-bit"):
 
 def table_of(seconds, sizes=(256, 1024, 1536, 4096, 8192, 12288), rows=(64, 512, 1024, 2048, 8192)):
     m, n, k = (x.ravel().astype(float) for x in np.meshgrid(rows, sizes, sizes))
-    table = MatmulTable(m=m, n=n, k=k, seconds=np.ones_like(m))
-    return MatmulTable(m=m, n=n, k=k, seconds=seconds(table))
+    table = MatmulTable(m=m, n=n, k=k, weight_copies=np.full_like(m, np.inf), seconds=np.ones_like(m))
+    return dataclasses.replace(table, seconds=seconds(table))
 
 
 def test_a_fit_finds_the_constants_behind_clean_times():
@@ -185,7 +185,7 @@ def test_layers_of_a_model_are_matmuls_with_their_shapes(tmp_path):
 
 def test_a_surface_takes_away_what_varies_smoothly_and_only_there():
     table = table_of(lambda t: predicted_seconds(t, A100, load_matmul("a100-sxm").without_surface()))
-    slower = MatmulTable(m=table.m, n=table.n, k=table.k, seconds=table.seconds * (table.m / 512) ** 0.05)
+    slower = dataclasses.replace(table, seconds=table.seconds * (table.m / 512) ** 0.05)
     surface, residuals = fit_matmul_surface(slower, A100, load_matmul("a100-sxm").without_surface())
     assert residuals["in range"]["median"] < 0.01
     assert surface.factor(8192, 4096, 4096) > 1.05
@@ -197,7 +197,7 @@ def test_rows_beyond_whole_blocks_are_corrected_apart_where_a_dense_table_tells_
     monkeypatch.setattr("sightline.calibration.parts.matmul.DENSE_KNOTS", (7, 4, 4))
     constants = load_matmul("a100-sxm").without_surface()
     table = table_of(lambda t: predicted_seconds(t, A100, constants), rows=(64, 65, 512, 513, 1024, 1025, 2048, 2049))
-    cheaper = MatmulTable(m=table.m, n=table.n, k=table.k, seconds=table.seconds * np.where(table.m % 2, 0.9, 1.0))
+    cheaper = dataclasses.replace(table, seconds=table.seconds * np.where(table.m % 2, 0.9, 1.0))
     surface, _ = fit_matmul_surface(cheaper, A100, constants)
     corrected = dataclasses.replace(constants, surface=surface)
     assert surface.kinds == 2

@@ -1,5 +1,7 @@
 """Readers of published products on devices without constants of their own."""
 
+import math
+
 import pytest
 
 from sightline.calibration.readers import formats_of
@@ -39,3 +41,15 @@ def test_the_best_products_of_an_accelerator_have_times(tmp_path):
     )
     assert rows.select("m", "n", "k").rows() == [(10240, 15360, 8192)]
     assert rows["seconds"][0] == pytest.approx(2 * 10240 * 15360 * 8192 / 668.4e12)
+
+
+def test_a_table_says_how_many_weights_its_benchmark_takes_in_turn(tmp_path):
+    heads = "framework,gemm_dtype,m,n,k,latency"
+    rows = ["bfloat16", "fp8_block", "sq"]
+    for framework, copies in (("TRTLLM", [5.0, 5.0, math.inf]), ("VLLM", [5.0, 1.0, math.inf])):
+        table = "\n".join([heads, *(f"{framework},{name},8,512,512,0.01" for name in rows)])
+        assert products(tmp_path, table)["weight_copies"].to_list() == copies
+    stated = products(tmp_path, "gemm_dtype,m,n,k,latency,weight_copies\nbfloat16,8,512,512,0.01,2\n")
+    assert stated["weight_copies"].to_list() == [2.0]
+    flushed = products(tmp_path, "m,n,k,latency_us\n8,512,512,10\n")
+    assert flushed["weight_copies"].to_list() == [math.inf]

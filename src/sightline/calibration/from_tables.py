@@ -211,7 +211,8 @@ def _read(table: RawTable, parts: Sequence[str], only: Mapping[str, str]) -> dic
         rows = known.read(table)
         if known.repeats:
             keys = [*PARTS[known.part].keys, "library", "device"]
-            rows = rows.group_by(keys, maintain_order=True).agg(pl.col("row").first(), pl.col("seconds").median())
+            others = [c for c in rows.columns if c not in (*keys, "seconds")]
+            rows = rows.group_by(keys, maintain_order=True).agg(pl.col(others).first(), pl.col("seconds").median())
         for column, value in only.items():
             rows = rows.filter(pl.col(column) == value)
         if rows.height:

@@ -21,14 +21,11 @@ from sightline.cost.attention_constants import (
 )
 from sightline.cost.device_model import DeviceModel
 from sightline.cost.families import Stated, family_of, stated_values
-from sightline.cost.prices import Alike, OperatorCost, Ranks, priced_with
+from sightline.cost.prices import Alike, OperatorCost, Ranks, kept_in_l2, priced_with
 from sightline.program import CachedAttention, FlashAttention
 from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import Number, anywhere, either, larger, plain, rounded_up, smaller
 from sightline.scenario import Device
-
-L2_EDGE = 8.0
-"""Steepness of the change from L2 to device memory as the cache outgrows the L2."""
 
 
 @record
@@ -151,7 +148,7 @@ def decode_attention_cost(
     b, a, q, widths = x.batch, x.heads, x.query_tokens, x.head_dim + x.value_dim
     compute_s = 2 * b * a * q * x.reach * widths / peak
     cache = b * x.reach * x.kv_heads * x.width * x.cache_bytes
-    in_cache = in_l2 * larger(1 / (1 + (cache / (c.l2_share * device.l2_bytes)) ** L2_EDGE), c.repeated_share)
+    in_cache = in_l2 * larger(kept_in_l2(cache, c.l2_share * device.l2_bytes), c.repeated_share)
     memory_s = (cache * (1 - in_cache) + 2.0 * b * a * q * widths) / device.memory_bandwidth
     head_by_head = replace(x, kv_heads=a) if x.heads_apart or c.ungrouped is not None else x
     time_s = _kernel_time(head_by_head if x.heads_apart else x, memory_s, device, c)

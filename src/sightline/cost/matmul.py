@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache, lru_cache
-from math import prod
+from math import inf, prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ from sightline.cost import clock
 from sightline.cost.clock import shipped_law, sustained_share
 from sightline.cost.device_model import DeviceModel
 from sightline.cost.families import UNMEASURED, Evidence, Stated, evidence_of, family_of, full_rate_family, is_own
-from sightline.cost.prices import Alike, OperatorCost, Ranks
+from sightline.cost.prices import Alike, OperatorCost, Ranks, kept_in_l2
 from sightline.cost.residual_surface import ResidualSurface
 from sightline.program import Matmul
 from sightline.program.formats import FP32_ROUTER, HALF_SUMS
@@ -353,7 +353,22 @@ def _step_s(
 _known_step_s = lru_cache(maxsize=256)(_step_s)
 
 
-def matmul_cost(x: Matmul, device: Device, constants: MatmulConstants) -> OperatorCost:
+L2_SHARE = 0.75
+"""Share of L2 in which weights stay until they are used again: where the times of few rows leap as weights grow in the
+tables of H100, H200 and B200."""
+
+
+def kept_weights(x: Matmul, device: Device, copies: Number) -> Number:
+    """Return the bytes of the weights that L2 keeps where a benchmark multiplies by ``copies`` of them in turn.
+
+    Input, output and the other copies pass before the same weights are read again. In a model, whose other layers pass
+    too, there are infinitely many.
+    """
+    weights: Number = x.batch * x.k * x.n * (x.element_bytes if x.weight_bytes is None else x.weight_bytes)
+    return weights * kept_in_l2(x.bytes + (copies - 1) * weights, L2_SHARE * device.l2_bytes)
+
+
+def matmul_cost(x: Matmul, device: Device, constants: MatmulConstants, *, weight_copies: Number = inf) -> OperatorCost:
     """Seconds of ``batch`` products of an ``m x k`` with a ``k x n`` matrix.
 
     Inputs and output are contiguous in ``n`` and in ``row`` elements, whose alignment counts. ``dtype`` names the peak
@@ -365,18 +380,24 @@ def matmul_cost(x: Matmul, device: Device, constants: MatmulConstants) -> Operat
     is never below either leg. Few rows may go to the vector units, an input may first be quantized, and single products
     are corrected by the constants' residual surface.
 
-    Left out: operands that an earlier kernel left in L2; operands read from memory more than once, which waves of
+    What L2 keeps of the weights (`kept_weights`) crosses L2 instead of the memory.
+
+    Left out: inputs that an earlier kernel left in L2; operands read from memory more than once, which waves of
     square blocks of tiles keep below the arithmetic on every device known; the clocks' history before the kernel.
     """
     c, peak = constants, device.peak_flops[x.dtype]
     m, n, k, batch, row = (np.asarray(size, dtype=float) for size in (x.m, x.n, x.k, x.batch, x.row))
     weight_bytes = x.element_bytes if x.weight_bytes is None else x.weight_bytes
     compute_s, memory_s = x.flops / peak, x.bytes / device.memory_bandwidth
+    kept_s: Number = 0.0
+    if np.any(np.isfinite(weight_copies)):
+        kept_bytes = kept_weights(x, device, weight_copies)
+        memory_s, kept_s = memory_s - kept_bytes / device.memory_bandwidth, kept_bytes / device.l2_bandwidth
 
     rates = (peak, device.compute_units, device.l2_bandwidth * c.l2_fraction, c.split_latency_s)
     kernel_s = _busy_time(_Products(m, n, k, batch, x.element_bytes, weight_bytes, *rates), row, c)
     traffic_s = memory_s / c.memory_fraction
-    traffic_s = traffic_s * (1 + c.memory_ramp_s / (traffic_s + c.memory_ramp_s))
+    traffic_s = traffic_s * (1 + c.memory_ramp_s / (traffic_s + c.memory_ramp_s)) + kept_s
     time_s: Array = np.maximum(overlapped(kernel_s, traffic_s), compute_s) + c.latency_s
     if c.shallow_k:
         time_s = time_s + c.shallow_s * (k < c.shallow_k)

@@ -41,6 +41,15 @@ class OperatorCost(NamedTuple):
         return cls(larger(time_s, least_s), compute_s, memory_s, least_s)
 
 
+L2_EDGE = 8.0
+"""Steepness of the change from L2 to device memory as what is read again outgrows the L2."""
+
+
+def kept_in_l2(read_bytes: Number, room_bytes: Number) -> Number:
+    """Return the share of what was read that L2 still holds when ``read_bytes`` have passed through ``room_bytes``."""
+    return 1 / (1 + (read_bytes / room_bytes) ** L2_EDGE)
+
+
 @dataclass(frozen=True, eq=False)
 class Alike:
     """Operators that differ in sizes only."""

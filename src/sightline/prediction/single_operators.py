@@ -1,6 +1,7 @@
 """Predictions of single operators: the costs that steps and generations are made of, on their own."""
 
 from collections.abc import Mapping
+from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
@@ -260,7 +261,7 @@ def matmul_answer(x: MatmulOperation, device: Device) -> OperatorAnswer:
     constants = matmul_constants(device, kernel)
     corrected = constants if sixteen_bit and not warnings else constants.without_surface()
     product = Matmul(module="mlp", part="matmul", m=x.m, n=x.n, k=x.k, batch=x.batch, **_types(x, stored))
-    cost = matmul_cost(product, device, corrected)
+    cost = matmul_cost(product, device, corrected, weight_copies=inf if x.weight_copies is None else x.weight_copies)
     measured = x.kernel != "32-bit" and not warnings and _covers_product(constants, x, device, kernel)
     evidence = within(matmul_evidence(device, kernel), measured=measured)
     width = _matmul_half_width(x.m, device, kernel, evidence, surface=constants.surface is not None)
@@ -271,7 +272,8 @@ def matmul_answer(x: MatmulOperation, device: Device) -> OperatorAnswer:
 def _product_on_processor(x: MatmulOperation, model: "ProcessorModel") -> OperatorAnswer:
     from sightline.cost.processor import product_cost
 
-    cost = product_cost(x.m, x.n, x.k, x.batch, on=model.processor(), missing=FROM_MEMORY)
+    missing = 0.0 if np.all(np.equal(x.weight_copies, 1)) else FROM_MEMORY
+    cost = product_cost(x.m, x.n, x.k, x.batch, on=model.processor(), missing=missing)
     return on_processor(cost, "product", x.dtype, model)
 
 

@@ -83,6 +83,9 @@ class MatmulOperation(_Product):
     n: Annotated[Number, _SIZE]
     k: Annotated[Number, _SIZE]
     batch: Annotated[Number, whole()] = 1
+    weight_copies: Annotated[Number | None, whole()] = None
+    """Weight matrices that a benchmark multiplies by in turn, which L2 keeps if they fit; None: they come from memory,
+    as in a model."""
     dtype: Annotated[str, text] = "bf16"
     format: Annotated[str | None, text] = None
 

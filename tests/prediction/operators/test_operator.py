@@ -292,3 +292,15 @@ def test_serving_kernels_take_what_was_measured(operator, elements, cluster, mea
 def test_adam_moves_its_states():
     assert profile(ElementwiseOperation(operator="adam", elements=1e9)).bytes == pytest.approx(28e9)
     assert set(KERNELS) == set(ELEMENTWISE)
+
+
+def test_a_benchmark_finds_weights_that_fit_in_l2_and_a_model_does_not():
+    l40s = read_cluster("1x l40s-48gb").device
+    small, large = {"m": 16, "n": 4096, "k": 1024}, {"m": 16, "n": 16384, "k": 16384}
+    cold, warm = (profile(matmul(**small, weight_copies=c), "1x l40s-48gb") for c in (None, 5))
+    weight_bytes = 2 * 4096 * 1024
+    assert cold.bytes - warm.bytes == pytest.approx(weight_bytes, rel=0.05)
+    saved_s = weight_bytes / l40s.memory_bandwidth - weight_bytes / l40s.l2_bandwidth
+    assert cold.time_s - warm.time_s > 0.7 * saved_s
+    cold, warm = (profile(matmul(**large, weight_copies=c), "1x l40s-48gb") for c in (None, 1))
+    assert warm.time_s == pytest.approx(cold.time_s, rel=0.01)

@@ -23,7 +23,7 @@ from sightline.catalog import entry
 from sightline.cost import families as architectures
 from sightline.cost.clock import SustainedLaw, clock_hz, lanes, sustained_share, watts_per_tflops
 from sightline.cost.families import family_of
-from sightline.cost.matmul import MatmulConstants, at_clock, kind_of, load_matmul, matmul_cost
+from sightline.cost.matmul import MatmulConstants, at_clock, kept_weights, kind_of, load_matmul, matmul_cost
 from sightline.cost.residual_surface import ResidualSurface
 from sightline.errors import InputError
 from sightline.loading.clusters import read_device
@@ -41,6 +41,8 @@ class MatmulTable(fits.Table):
     m: fits.Array
     n: fits.Array
     k: fits.Array
+    weight_copies: fits.Array
+    """Weight matrices that the benchmark multiplied by in turn (``raw_table.WEIGHT_COPIES``)."""
 
     @property
     def size(self) -> fits.Array:
@@ -79,8 +81,13 @@ def predicted_seconds(
     table: MatmulTable, device: Device, constants: MatmulConstants, kernel: str = "16-bit"
 ) -> fits.Array:
     """Predicted time of every product of a table, with operands in the format ``kernel`` and results in 16 bits."""
+    products = _products(table, device, kernel)
+    return np.asarray(matmul_cost(products, device, constants, weight_copies=table.weight_copies).time_s)
+
+
+def _products(table: MatmulTable, device: Device, kernel: str) -> Matmul:
     stored = format_of(kernel, _half(device), device)
-    products = table.operators(
+    return table.operators(
         Matmul,
         "mlp",
         "matmul",
@@ -89,7 +96,6 @@ def predicted_seconds(
         weight_bytes=stored.weight_bytes,
         output_bytes=2,
     )
-    return np.asarray(matmul_cost(products, device, constants).time_s)
 
 
 def _half(device: Device) -> str:
@@ -97,10 +103,10 @@ def _half(device: Device) -> str:
 
 
 def possible(table: MatmulTable, device: Device, kernel: str = "16-bit") -> NDArray[np.bool_]:
-    """Measurements no faster than the device's memory, without those of operands that were still in L2."""
-    stored = format_of(kernel, _half(device), device)
-    operands = stored.activation_bytes * table.m * table.k + stored.weight_bytes * table.k * table.n
-    return np.asarray(table.seconds >= (operands + 2 * table.m * table.n) / device.memory_bandwidth)
+    """Measurements no faster than the device's memory, without those of inputs that were still in L2."""
+    x = _products(table, device, kernel)
+    moved = x.bytes - kept_weights(x, device, table.weight_copies)
+    return np.asarray(table.seconds >= moved / device.memory_bandwidth)
 
 
 def held_out(table: MatmulTable) -> NDArray[np.bool_]:

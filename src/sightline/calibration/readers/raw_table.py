@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -161,19 +162,20 @@ class RawTable:
     def samples(self, **columns: pl.Series | pl.Expr | str | float) -> pl.DataFrame:
         """The columns as samples, each with its row in the file, and the library and device if the file has them."""
         base = pl.DataFrame({"row": range(self.frame.height) if self.rows is None else self.rows}, {"row": pl.Int64})
-        given = {**columns, **{name: said for name, said in self.stated().items() if name not in columns}}
+        given = {**columns, **{n: c for n, c in self.stated().items() if n == WEIGHT_COPIES or n not in columns}}
         return base.with_columns(
             *(pl.lit(c).alias(n) if isinstance(c, str | float | int) else c.alias(n) for n, c in given.items())
         )
 
     def stated(self) -> dict[str, pl.Series | str]:
-        """The library and the device, empty where the table has no columns for them."""
+        """The library and the device, empty where the table has no columns for them; copies of weights where it has."""
         library: pl.Series | str = ""
         if "library" in self.columns:
             library = self.text("library")
         elif {"framework", "version"} <= self.columns:
             library = self.text("framework") + " " + self.text("version")
-        return {"library": library, "device": self.text("device") if "device" in self.columns else ""}
+        copies = {WEIGHT_COPIES: self.numbers(WEIGHT_COPIES)} if WEIGHT_COPIES in self.columns else {}
+        return {"library": library, "device": self.text("device") if "device" in self.columns else "", **copies}
 
 
 def open_table(path: Path) -> RawTable:
@@ -266,16 +268,34 @@ FORMATS: list[Format] = []
 """The first that fits a table's columns and part reads it."""
 
 
-def reads(name: str, columns: str, *parts: str, repeats: bool = False) -> Callable[[Read], Read]:
-    """Register the decorated function as reader of ``parts`` of tables in the format ``name``, with ``columns``."""
+WEIGHT_COPIES = "weight_copies"
+"""Column of products: the weight matrices that a benchmark multiplies by in turn, so that L2 keeps none of them where
+they outgrow it together; infinite where caches are flushed, or other layers run in between."""
+
+
+def reads(
+    name: str, columns: str, *parts: str, repeats: bool = False, weight_copies: float = inf
+) -> Callable[[Read], Read]:
+    """Register the decorated function as reader of ``parts`` of tables in the format ``name``, with ``columns``.
+
+    Products have the format's ``weight_copies`` unless a table has a column of them.
+    """
 
     def register(read: Read) -> Read:
         for part in parts:
-            one = _of_phase(read, part)
+            one = _of_products(read, weight_copies) if part == "matmul" else _of_phase(read, part)
             FORMATS.append(Format(name=name, part=part, columns=tuple(columns.split()), read=one, repeats=repeats))
         return read
 
     return register
+
+
+def _of_products(read: Read, weight_copies: float) -> Read:
+    def products(table: RawTable) -> pl.DataFrame:
+        rows = read(table)
+        return rows if WEIGHT_COPIES in rows.columns else rows.with_columns(pl.lit(weight_copies).alias(WEIGHT_COPIES))
+
+    return products
 
 
 def _of_phase(read: Read, part: str) -> Read:

@@ -7,6 +7,7 @@ LLMServingSim times layers by name, and ``--model`` says their shapes.
 
 import re
 from collections.abc import Mapping
+from math import inf
 from typing import NamedTuple
 
 import polars as pl
@@ -21,11 +22,19 @@ _SUMS = ("all_reduce", "reduce_scatter")
 
 @raw_table.reads("AIConfigurator gemm", "gemm_dtype m n k latency", "matmul")
 def gemm(table: raw_table.RawTable) -> pl.DataFrame:
-    """Gemm tables: one product with cold operands."""
+    """Gemm tables: five layers in turn on one input, of vLLM's block formats one (collector/*/collect_gemm.py).
+
+    TensorRT's formats come after three layers of 300 MB each (collector/trtllm/collect_gemm_trt.py).
+    """
+    dtype = table.text("gemm_dtype")
+    framework = table.text("framework") if "framework" in table.columns else dtype
+    copies = dtype.is_in(["bfloat16", "fp8"]).replace_strict({True: 5.0, False: inf})
+    blocks = framework.replace_strict({"VLLM": 1.0}, default=5.0, return_dtype=pl.Float64)
     return table.samples(
         kernel=table.words("gemm_dtype", raw_table.MATMULS),
         **table.sizes(m="m", n="n", k="k"),
         seconds=table.times("latency", 1e-3),
+        **{raw_table.WEIGHT_COPIES: copies.zip_with(~dtype.is_in(["fp8_block", "nvfp4"]), blocks)},
     )
 
 

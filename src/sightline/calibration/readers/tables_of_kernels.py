@@ -133,7 +133,7 @@ LAUNCHED_S = 2e-4
 """Products of LLMCompass that are shorter time PyTorch's launch and synchronization."""
 
 
-@raw_table.reads("DeepBench products", "gpu precision_sheet M N K transA transB time_ms", "matmul")
+@raw_table.reads("DeepBench products", "gpu precision_sheet M N K transA transB time_ms", "matmul", weight_copies=1)
 def deepbench(table: raw_table.RawTable) -> pl.DataFrame:
     """Products of baidu-research/DeepBench with 16-bit inputs; matrices lie column by column."""
     table = table.where(table.text("precision_sheet").str.starts_with(HALF))
@@ -141,7 +141,7 @@ def deepbench(table: raw_table.RawTable) -> pl.DataFrame:
     return table.samples(kernel="16-bit", m=m, n=n, k=k, seconds=table.times("time_ms", 1e-3), device=table.text("gpu"))
 
 
-@raw_table.reads("LLMCompass products", "op gpu M N_or_K N time time_unit", "matmul")
+@raw_table.reads("LLMCompass products", "op gpu M N_or_K N time time_unit", "matmul", weight_copies=1)
 def llmcompass_products(table: raw_table.RawTable) -> pl.DataFrame:
     """PyTorch's fp16 products in PrincetonUniversity/LLMCompass that are longer than their launch."""
     table = table.where(table.text("op") == "matmul")

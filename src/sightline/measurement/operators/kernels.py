@@ -277,6 +277,8 @@ def matmul_case(x: MatmulOperation, machine: Machine, implementation: str | None
     name = chosen("matmul", implementation, MATMULS)
     if x.kernel not in ("16-bit", "32-bit"):
         raise InputError(f"workload.format is '{x.kernel}'; allowed when measuring: 16 or 32 bits")
+    if x.weight_copies is not None:
+        raise InputError("workload.weight_copies is for predictions; when measuring, operands take turns")
     dtype = machine.dtype(x.dtype)
     m, n, k, batch = (int(size) for size in (x.m, x.n, x.k, x.batch))
 
