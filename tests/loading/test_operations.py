@@ -41,7 +41,9 @@ def values(operation: Any) -> dict[str, Any]:
 def test_a_matmul():
     operation = read(MATMUL | {"batch": 4})
     assert isinstance(operation, MatmulOperation)
-    assert values(operation) == {"m": 16, "n": 32, "k": 64, "batch": 4, "dtype": "bf16", "format": None}
+    expected = {"m": 16, "n": 32, "k": 64, "batch": 4, "weight_copies": None, "dtype": "bf16", "format": None}
+    assert values(operation) == expected
+    assert read(MATMUL | {"weight_copies": 5}).weight_copies == 5
 
 
 def test_attention_takes_what_is_left_out_from_what_is_there():
