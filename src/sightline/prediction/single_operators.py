@@ -272,7 +272,7 @@ def matmul_answer(x: MatmulOperation, device: Device) -> OperatorAnswer:
 def _product_on_processor(x: MatmulOperation, model: "ProcessorModel") -> OperatorAnswer:
     from sightline.cost.processor import product_cost
 
-    missing = 0.0 if np.all(np.equal(x.weight_copies, 1)) else FROM_MEMORY
+    missing = 0.0 if x.weight_copies is not None and np.all(np.equal(x.weight_copies, 1)) else FROM_MEMORY
     cost = product_cost(x.m, x.n, x.k, x.batch, on=model.processor(), missing=missing)
     return on_processor(cost, "product", x.dtype, model)
 
