@@ -153,8 +153,8 @@ def ranked(found: Sequence[Found], request: Request) -> list[RankedPlan]:
         order = [front[i] for i in spread_over([(one.keys[0], one.keys[1]) for one in front], request.top)]
     else:
         same = SAME if request.objective in UNCERTAIN else 0.0
-        plans = [(one.keys[0], one.scenario.plan, one) for one in found]
-        sure, tight = (in_order([one for one in plans if one[2].surely_fits is fits], same) for fits in (True, False))
+        keyed = [(one.keys[0], one.scenario.plan, one) for one in found]
+        sure, tight = (in_order([one for one in keyed if one[2].surely_fits is fits], same) for fits in (True, False))
         if sure and tight and tight[0].keys < sure[0].keys and request.top > 1:
             sure = sure[: request.top - 1]
         order = [*sure, *tight]

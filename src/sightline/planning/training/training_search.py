@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sightline.cost.clock import at_its_clock
 from sightline.planning import plan_answer
-from sightline.planning.training.best import Candidate, First, Front, Keeper
+from sightline.planning.training.best import Candidate, Figures, First, Front, Keeper
 from sightline.planning.training.candidates import (
     ROW,
     Axes,
@@ -357,7 +357,7 @@ def search_space(
         last = max(1, step // len(chosen))
         while step:
             parts: Sequence[Any] = layout.pieces(ROWS_PER_CHECK) if step == 1 else [slice(None, None, step)]
-            sample = _keeper(measure, request, limit)
+            sample = _first(measure, request, limit)
             searched(sample, pieces=list(product(chosen, parts)))
             first = sample.kept()
             if (below := sample.limit_of(first)) == np.inf:
@@ -373,15 +373,21 @@ def search_space(
     return counts, keeper.kept()
 
 
-def _keeper(measure: Measure, request: Request, limit: float = np.inf) -> First | Front:
+def _keeper(measure: Measure, request: Request) -> First | Front:
+    return Front(figure=_figures(measure, request)) if request.pareto else _first(measure, request)
+
+
+def _first(measure: Measure, request: Request, limit: float = np.inf) -> First:
+    sure = sure_bytes(measure.space.scenario)
+    return First(figure=_figures(measure, request), count=request.count, sure_bytes=sure, limit=limit)
+
+
+def _figures(measure: Measure, request: Request) -> Figures:
     def figures(block: Block, axes: Axes) -> tuple[Any, ...]:
         evaluated = measure.of_block(block, axes)
         return tuple(measure(objective, evaluated) for objective in request.axes)
 
-    if request.pareto:
-        return Front(figure=figures)
-    sure = sure_bytes(measure.space.scenario)
-    return First(figure=figures, count=request.count, sure_bytes=sure, limit=limit)
+    return figures
 
 
 def _least(measure: Measure, request: Request) -> Any:
