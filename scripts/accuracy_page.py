@@ -188,7 +188,8 @@ def locked_table() -> str:
 
 def baseline_table() -> str:
     """Return the errors of published measurements before anything was fitted to them, by source and quantity."""
-    found = figures("baseline")
+    found, latest = figures("baseline"), figures("published")
+    today = {_published(row): row for row in latest["sources"]}
     rows = [
         [
             row["source"] + (f", `{row['variant']}`" if row["variant"] else ""),
@@ -197,18 +198,32 @@ def baseline_table() -> str:
             *(percent(row["mape"]), percent(row["bias"], signed=True)),
             *(_whole(row["coverage"]), _half(row["half_width"])),
             str(row["said_not_to_fit"] or "-"),
+            *(percent(today[_published(row)]["mape"]), _whole(today[_published(row)]["coverage"])),
         ]
         for row in found["sources"]
     ]
     heads = ["source", "quantity", "answered", "mean error", "bias", "80 % intervals hold", "typical half-width"]
     failed = [
-        f"Of {of['plans']} plans that ran out of memory (`{of['file']}`), {of['said_to_fit']} are predicted to fit."
+        f"Of {of['plans']} plans that ran out of memory (`{of['file']}`), {of['said_to_fit']} are predicted to fit; "
+        + "; ".join(
+            f"today {now['surely']}, and {now['tight']} are tight"
+            + (f" (`{now['variant']}`)" if now["variant"] else "")
+            for now in latest["out_of_memory"]
+            if now["file"] == of["file"]
+        )
+        + "."
         for of in found["out_of_memory"]
     ]
     reasons = {reason: count for row in found["sources"] for reason, count in row["unanswered"].items()}
     refused = [f"Unanswered: {count} x {reason}." for reason, count in reasons.items()]
-    table = markdown_table([*heads, "ran, predicted not to fit"], rows)
-    return "\n\n".join((f"Predicted on {found['asked']}.", table, *failed, *refused))
+    table = markdown_table([*heads, "ran, predicted not to fit", "error today", "hold today"], rows)
+    said = f"Predicted on {found['asked']}; today is {latest['asked']}."
+    return "\n\n".join((said, table, *failed, *refused))
+
+
+def _published(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """What tells a row of published measurements from others."""
+    return tuple(row[key] for key in ("source", "kind", "quantity", "variant"))
 
 
 def published_plans() -> str:

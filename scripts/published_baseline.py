@@ -1,9 +1,10 @@
 """Ask every scenario of a folder of published measurements, and print its errors beside the stored baseline.
 
-    python scripts/published_baseline.py DIR [--store]
+    python scripts/published_baseline.py DIR [--store | --today]
 
 The folder holds scenarios with measured.* keys as CSV and YAML. Nothing of it was fitted when the baseline was stored
-in docs/accuracy/baseline.json, by source and quantity; --store replaces it, and its table in docs/accuracy.md.
+in docs/accuracy/baseline.json, by source and quantity; --store replaces it, --today keeps the errors of today beside it
+(docs/accuracy/published.json), and both write its table in docs/accuracy.md.
 """
 
 import argparse
@@ -28,6 +29,7 @@ from sightline.validation.cases import Result, publisher
 from sightline.validation.evaluation import MeasuredFiles, evaluate, predict_any
 
 STORED = FIGURES / "baseline.json"
+TODAY = FIGURES / "published.json"
 VARIANTS: Sequence[tuple[str, str, str]] = (
     # What a source does not say, and what else a user may take it to be; the second is what ran it.
     ("aleph-alpha-13b-65b.csv", "plan.tensor_overlap", "backward"),
@@ -42,7 +44,9 @@ def main() -> None:
     """Print the errors of today, and store them if that is asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path, metavar="DIR", help="folder with the measurements")
-    parser.add_argument("--store", action="store_true", help="store them as the baseline")
+    kept = parser.add_mutually_exclusive_group()
+    kept.add_argument("--store", action="store_const", const=STORED, dest="path", help="store them as the baseline")
+    kept.add_argument("--today", action="store_const", const=TODAY, dest="path", help="store them beside the baseline")
     options = parser.parse_args()
     with progress_bar() as progress:
         found = asked(options.data, progress)
@@ -51,8 +55,8 @@ def main() -> None:
         print(line)
     for of in found["out_of_memory"]:
         print(f"{_name(of)}: {of['plans']} ran out of memory, {of['surely']} said to fit, {of['tight']} tight")
-    if options.store:
-        STORED.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    if options.path is not None:
+        options.path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
         replace_part(DOCS / "accuracy.md", "baseline", baseline_table())
 
 
