@@ -14,7 +14,7 @@ from sightline.launching.registry import ENGINE_WRITERS, WRITERS
 from sightline.loading.checks import split_restrictions
 from sightline.loading.clusters.cluster import read_cluster
 from sightline.loading.loader import Overrides, read_overrides
-from sightline.loading.plans import NOT_NAMED
+from sightline.loading.plans import NOT_NAMED, candidate_frameworks
 from sightline.loading.sources import Source, as_options, read_source
 from sightline.loading.spaces import load_spaces
 from sightline.planning.clusters import read_prices, with_counts, with_prices
@@ -151,7 +151,11 @@ def in_other_frameworks(
     is_open = any(warning.startswith(NOT_NAMED) for warning in scenario.warnings)
     if not (is_open and isinstance(scenario, Scenario) and scenario.plan.framework.name in WRITERS):
         return []
-    names = list(dict.fromkeys((scenario.plan.framework.name, *WRITERS)))
+    work, architecture = scenario.workload, scenario.cluster.device.architecture
+    able = candidate_frameworks(work.task, work.preference, architecture)
+    names = list(dict.fromkeys((scenario.plan.framework.name, *(name for name in WRITERS if name in able))))
+    if len(names) == 1:
+        return []
     said = f"{NOT_NAMED}, and no plan of {names[0]} meets the request; also searched: {', '.join(names[1:])}"
     stated = {**read_overrides(overrides), "plan.framework": {"any": names}}
     with suppress(InputError):  # others have no such plan

@@ -32,7 +32,9 @@ CHOSEN_IN_GENERATION: Sequence[str] = (
     *("dtype", "quantization", "chunked_prefill", "cuda_graphs"),
     *("speculative", "disaggregate"),
 )
-FURTHER: Sequence[str] = ("global_batch", "sequence_length", "prefix_tokens", "continuous")
+OF_RUNS: Sequence[str] = ("total_tokens", "samples", "epochs")
+"""Fields of a workload that say how long it runs."""
+OF_CLUSTERS: Sequence[str] = ("devices", "per_node", "intra_node", "network", "host")
 
 
 @description
@@ -60,23 +62,25 @@ class Description:
     numbers: Mapping[str, Any]
     """Those that count by their ratio; arrays where a plan is an open mesh."""
     choices: Mapping[str, str]
-    further: Mapping[str, Any] = field(default_factory=dict)
-    """What makes no plan less alike, but another one."""
+    whole: Mapping[str, Any] = field(default_factory=dict)
+    """All that the result depends on."""
 
 
 def described(scenario: Answered, quantity: str) -> Description:
     """Return what sets a result of a scenario apart from others."""
-    further = {key: getattr(scenario.workload, key) for key in FURTHER if hasattr(scenario.workload, key)}
-    choices = {**chosen_of(scenario), "quantity": quantity}
-    return Description(numbers=counted(scenario), choices=choices, further=further)
+    cluster = {name: getattr(scenario.cluster, name) for name in OF_CLUSTERS}
+    work = {name: value for name, value in fields_of(scenario.workload).items() if name not in OF_RUNS}
+    named = {"model": scenario.model, "device": scenario.cluster.device.name, "quantity": quantity}
+    return Description(
+        numbers=counted(scenario),
+        choices={**chosen_of(scenario), "quantity": quantity},
+        whole={**fields_of(scenario.plan), **work, **cluster, **named},
+    )
 
 
 def is_same(anchor: Description, plan: Description) -> Any:
     """Return whether two results are the same one of the same plan; an array where the plan is an open mesh."""
-    if anchor.choices != plan.choices:
-        return False
-    mine, other = {**anchor.numbers, **anchor.further}, {**plan.numbers, **plan.further}
-    return np.all(np.broadcast_arrays(*(np.equal(other[key], mine[key]) for key in mine)), axis=0)
+    return np.all(np.broadcast_arrays(*(plan.whole.get(key) == value for key, value in anchor.whole.items())), axis=0)
 
 
 def likeness(anchor: Description, plan: Description, spreads: Spreads) -> Number:

@@ -309,7 +309,7 @@ def _tables(
     tables = []
     for place, slot, ledger in zip(places, slots.slots, step.ledgers, strict=True):
         fits = np.asarray(ledger.memory.total <= group.device.memory_bytes)
-        fits = fits & (ledger.memory.items[IN_HOST_MEMORY] * group.per_node <= group.host.memory_bytes)
+        fits = fits & (ledger.memory.items[IN_HOST_MEMORY] * group.devices_per_host <= group.host.memory_bytes)
         inner = 0 < place.position < int(scenario.plan.pipeline_parallel) - 1
         allowed = ranges.valid & ~(inner & np.eye(len(ranges.valid), dtype=bool))
         seconds = np.where(allowed, _by_range(slot.total_s, ranges.place), np.inf)

@@ -251,7 +251,7 @@ class TrainingElementwise(TrainingLinear):
         if self.fuses(LATENT_ROPE if latent else "rope"):
             passes, kernels = 2.0, 2.0
         else:
-            passes, kernels = (10.0, 6.0) if self.framework.native.complex_rope else (10.0, 10.0)
+            passes, kernels = 10.0, 6.0 if self.framework.native.complex_rope else 10.0
         moved = passes * self.element_bytes * elements
         return elementwise("rope", "rope", elements, (moved, moved), (kernels, kernels))
 
