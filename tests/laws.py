@@ -84,7 +84,8 @@ def _faster_host(asked: Asked) -> float:
     if not isinstance(asked, Scenario):
         return excess(after, before)
     # While devices wait for their hosts, replicas exchange and the slowest device catches up. Each counts alone.
-    spared_s = before.phases["host"] - after.phases["host"]
+    # Another stage that sets the pace may wait longer for its own.
+    spared_s = max(before.phases["host"] - after.phases["host"], 0.0)
     return max(excess(after, before) - spared_s / float(before.step_time_s), 0.0)
 
 

@@ -102,7 +102,9 @@ def test_parts_of_two_predictions_are_what_the_model_says():
     (recompute,) = rows_at(found, "phase", phase="recompute")
     assert (recompute.a, recompute.ratio, recompute.verdict) == (None, None, "only in b")
     assert rows_at(sl.compare(b, a), "phase", phase="recompute")[0].verdict == "only in a"
-    assert rows_at(found, "memory", quantity="memory_bytes.activations")[0].verdict == "less"
+    # With recomputation memory is fullest while the optimizer steps.
+    assert rows_at(found, "memory", quantity="memory_bytes.activations")[0].verdict == "only in a"
+    assert rows_at(found, "memory", quantity="memory_bytes.total")[0].verdict == "less"
     assert found.about.endswith(": recompute none and full")
     assert not found.warnings
 

@@ -174,8 +174,8 @@ def test_measured_is_kept() -> None:
             "plan.framework_version is 'cor'; megatron: allowed: 2019, 2022, 0.2",
         ),
         (
-            {"plan__context_parallel": 4, "plan__context_exchange": "ring"},
-            "plan.context_exchange is 'ring'",
+            {"plan__context_parallel": 4, "plan__context_exchange": "all-gather"},
+            "plan.context_exchange is 'all-gather'",
         ),
         (
             {"plan__context_parallel": 4, "plan__context_exchange": "all2all"},

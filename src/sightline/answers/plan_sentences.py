@@ -136,7 +136,7 @@ def standing(answer: PlanAnswer) -> list[str]:
         others_too = f", {ranks([one.rank for one in odds[1:]])} with {_between(rest)}" if rest else ""
         which = ranks([1, *(one.rank for one in tied)])
         reasons = ", ".join(answer.plans[0].preferred)
-        first = f"; 1 comes first because of: {reasons}" if reasons else ""
+        first = f"; 1 comes first: {reasons}" if reasons else ""
         return [f"{TIED} {which} are tied: the difference is within the uncertainty{chance}{others_too}{first}"]
     if others and others[0].better is not None:
         return [f"{others[0].rank} is better than 1 with a probability of {_chance(others[0].better)}"]

@@ -370,7 +370,7 @@ def memory_sentences(own: Profile, single: Sequence[Tried] = ()) -> Iterator[str
         f"The fullest device {memory_needed(own)}, including {parts[name] / GIB:.1f} GiB of "
         f"{name.replace('_', ' ')}{'; ' if freed else ''}{', '.join(freed)}."
     )
-    if own.tight:
+    if own.tight and own.fits:
         yield RUNS_OUT_LATER
 
 

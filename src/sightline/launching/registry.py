@@ -108,7 +108,7 @@ def _unwritten(scenario: Any) -> str:
     """Why no launch of a scenario is written; empty where one is."""
     (name, writers), preference = _writers(scenario), getattr(scenario.workload, "preference", "none")
     if _is_own(scenario):
-        return f"plan.framework is like {name}: no launch is written for a framework of your own"
+        return f"plan.framework is like {name}: no launch is written for a framework that is only like another"
     if name not in writers:
         return f"plan.framework is {name}, for which no launch is written; written: {', '.join(writers)}"
     use = "use --with llama-factory, axolotl or ms-swift"

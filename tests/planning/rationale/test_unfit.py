@@ -26,6 +26,7 @@ def test_where_a_single_change_is_enough_no_other_is_looked_for(monkeypatch):
 
 def test_predict_and_plan_lead_to_the_same_plans():
     stated = {"framework": "transformers", "micro_batch": 1, "recompute": "none", "offload": "none", "zero_stage": 0}
+    stated |= {"compile": False}
     work = {"task": "finetune", "sequence_length": 1024, "global_batch": 8}
     asked = {
         "model": "llama-2-7b",

@@ -81,12 +81,12 @@ class Knowledge:
         return understood(lacking if stated is None else min(lacking, stated[1], key=EVIDENCE.index), scenario)
 
 
-NO_STEP_OF_OWN = "no measured step of your own framework; add one with --anchor"
+NO_STEP_OF_OWN = "no measured step of a framework like this one; add one with --anchor"
 _OF_A_FRAMEWORK = ("framework", "code")
 
 
 def _variance_of_another(slopes: Gradient) -> Any:
-    """The variance that a framework of somebody's own adds: it strays from its like as frameworks stray from all."""
+    """The variance that a framework of somebody's own adds: the one between frameworks."""
     own = {effect: slope for effect, slope in slopes.items() if effect.split("/")[1] in _OF_A_FRAMEWORK}
     return NOTHING.variance(own) if own else 0.0
 
