@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from sightline.catalog import entry
-from sightline.content import description, fields_of, record
+from sightline.content import content, description, fields_of, record
 from sightline.cost.device_model import device_model
 from sightline.errors import refuse
 from sightline.prediction.anchoring.timed import Answered, Timed
@@ -34,7 +34,7 @@ CHOSEN_IN_GENERATION: Sequence[str] = (
 )
 OF_RUNS: Sequence[str] = ("total_tokens", "samples", "epochs")
 """Fields of a workload that say how long it runs."""
-OF_CLUSTERS: Sequence[str] = ("devices", "per_node", "intra_node", "network", "host")
+OF_CLUSTERS: Sequence[str] = ("device", "intra_node", "network", "host")
 
 
 @description
@@ -68,14 +68,20 @@ class Description:
 
 def described(scenario: Answered, quantity: str) -> Description:
     """Return what sets a result of a scenario apart from others."""
-    cluster = {name: getattr(scenario.cluster, name) for name in OF_CLUSTERS}
+    # Their figures may be varied to see what hangs on them.
+    cluster = {name: getattr(scenario.cluster, name).name for name in OF_CLUSTERS}
     work = {name: value for name, value in fields_of(scenario.workload).items() if name not in OF_RUNS}
-    named = {"model": scenario.model, "device": scenario.cluster.device.name, "quantity": quantity}
+    named = {"model": scenario.model.name, "per_node": scenario.cluster.per_node, "quantity": quantity}
+    whole = {**scenario.plan.to_dict(), **work, **cluster, **named}
     return Description(
         numbers=counted(scenario),
         choices={**chosen_of(scenario), "quantity": quantity},
-        whole={**fields_of(scenario.plan), **work, **cluster, **named},
+        whole={**counted(scenario), **{name: _comparable(value) for name, value in whole.items()}},
     )
+
+
+def _comparable(value: Any) -> Any:
+    return value if isinstance(value, np.ndarray) else content(value, np.size(value))
 
 
 def is_same(anchor: Description, plan: Description) -> Any:
