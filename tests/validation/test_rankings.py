@@ -70,7 +70,7 @@ def test_small_models_on_one_node_are_ranked_no_worse_than_they_were(data):
     assert sum(ranking.loss > AIM for ranking in found) <= 18
     assert max(ranking.loss for ranking in found) < 0.26
     assert sum(ranking.correlation >= ALIKE for ranking in large) >= 12
-    assert min(ranking.correlation for ranking in large) > 0.81
+    assert min(ranking.correlation for ranking in large) > 0.79
 
 
 def test_three_ways_to_offload_on_one_device_are_ranked_no_worse_than_they_were(data):
