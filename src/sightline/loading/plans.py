@@ -316,7 +316,7 @@ def read_training_plan(
     good = {**{key: value for key, value in stated.items() if key not in techniques}, **read}
     typical = "" if named else typical_framework(candidates, good)
     framework = _framework(read_framework, checked, typical, complaints)
-    behavior = {} if framework is None else {"tensor_overlap": framework.overlap.tensor, **_defaults(framework, stated)}
+    behavior = {} if framework is None else _defaults(framework, stated)
     recomputes = {**behavior, **read}.get("recompute") == "full"
     is_open = "offload" not in checked.wrong | stated.keys() and "offload" not in free
     offloads = typical == ON_TPU and recomputes and is_open
@@ -336,12 +336,15 @@ def read_training_plan(
 def _defaults(framework: Framework, stated: Mapping[str, Any]) -> dict[str, object]:
     """A framework's values of what a plan leaves out: attention is fused where a plan states what only that can do.
 
-    Sequence parallelism goes with tensor parallelism.
+    Sequence parallelism goes with tensor parallelism, and chunked overlap of the collectives with sequence parallelism.
     """
     needs_flash = "attention_kernel" in stated or stated.get("context_parallel", 1) != 1
     without = {"attention"} if needs_flash else set()
     without |= {"sequence_parallel"} if stated.get("tensor_parallel", 1) == 1 else set()
-    return {key: value for key, value in framework.defaults.items() if key not in without}
+    overlap = framework.overlap.tensor
+    whole = overlap == "all" and stated.get("sequence_parallel") is False and framework.ideal is None
+    behavior = {"tensor_overlap": "backward" if whole else overlap, **framework.defaults}
+    return {key: value for key, value in behavior.items() if key not in without}
 
 
 def _remarks(framework: Framework, stated: Mapping[str, Any], *, named: bool) -> tuple[str, ...]:

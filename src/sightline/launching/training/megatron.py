@@ -222,7 +222,7 @@ def _stated_recomputation(options: Options) -> Any:
 
 
 def _stated_offload(options: Options) -> Any:
-    activations = options.has("fine-grained-activation-offloading") or options.has("cpu-offloading-num-layers")
+    activations = options.has("cpu-offloading-num-layers")
     optimizer = options.has("optimizer-cpu-offload")
     return [*["optimizer"] * optimizer, *["activations"] * activations] or "none"
 
@@ -351,8 +351,11 @@ KEYS: Final[Sequence[Row]] = (
     _with_another("optimizer-offload-fraction", lambda s: 1.0 if "optimizer" in s.plan.offload else None),
     _flag("use-precision-aware-optimizer", lambda s: "optimizer" in s.plan.offload),
     _flag("overlap-cpu-optimizer-d2h-h2d", lambda s: "optimizer" in s.plan.offload),
-    Option("--fine-grained-activation-offloading", write=lambda s: "activations" in s.plan.offload or None),
-    _with_another("offload-modules", lambda s: ["core_attn", "attn_proj"] if "activations" in s.plan.offload else None),
+    # All layers but the last, whose backward pass begins at once.
+    Option(
+        "--cpu-offloading-num-layers",
+        write=lambda s: s.model.layers - 1 if "activations" in s.plan.offload else None,
+    ),
     Option(
         "--attention-backend",
         "attention",

@@ -141,11 +141,12 @@ def megatron_choices(framework: Framework, model: Model, plan: Mapping[str, Any]
             {"value": show(plan.get(name)), "own": show(own.get(name))},
         )
     reduced = plan.get("gradient_reduce_dtype")
+    moved = ("fp32", *([] if dtype in FULL_WIDTH else ["fp16" if dtype == "fp16" else "bf16"]))
     yield Check(
-        dtype not in FULL_WIDTH or reduced in (None, "fp32"),
-        "plan.gradient_reduce_dtype is {reduced} with plan.dtype {dtype}: Megatron-LM reduces gradients of fp32 "
-        "weights in fp32",
-        {"reduced": reduced},
+        reduced in (None, *moved),
+        "plan.gradient_reduce_dtype is {reduced} with plan.dtype {dtype}: Megatron-LM reduces in fp32 or in the dtype "
+        "of the weights; allowed: {moved}",
+        {"reduced": reduced, "moved": ", ".join(moved)},
     )
 
 
@@ -246,8 +247,13 @@ def megatron_offloading(
     zero_stage: Count,
     dtype: str,
     fp8_recipe: str,
+    pipeline_parallel: Count,
+    recompute: str | Recomputation,
 ) -> Checks:
-    """Megatron-LM offloads the optimizer with ZeRO-1 or more, and not with weights gathered in 8 bits."""
+    """Megatron-LM offloads the optimizer with ZeRO-1 or more, and not with weights gathered in 8 bits.
+
+    It offloads activations of models that are one stage and recompute nothing.
+    """
     if framework.name != MEGATRON:
         return
     stays = np.logical_not(offloads(offload, "optimizer"))
@@ -259,6 +265,10 @@ def megatron_offloading(
     yield Check(
         stays | (zero_stage == 0) | (not gathers_low),
         "plan.offload is optimizer with plan.dtype {dtype}: Megatron-LM needs plan.fp8_parameter_gather false",
+    )
+    yield Check(
+        np.logical_not(offloads(offload, "activations")) | ((pipeline_parallel == 1) & (recompute == "none")),
+        "plan.offload is activations: --cpu-offloading-num-layers needs plan.pipeline_parallel 1 and plan.recompute none",
     )
 
 

@@ -31,6 +31,7 @@ from sightline.prediction.training.step_rows import hardware_flops, levels_of, l
 from sightline.profile import Profile, StageMemory
 from sightline.quantities import Number, added_up, anywhere, larger, percent
 from sightline.scenario import Cluster, Scenario
+from sightline.scenario.rules import broken_by, verdict
 
 GB = 1e9
 
@@ -38,17 +39,25 @@ GB = 1e9
 def with_fastest_micro_batch(scenario: Scenario, profile_of: Callable[[Scenario], Profile]) -> Scenario:
     """Return ``scenario`` with the fastest micro-batch that fits, or the one that needs least memory when none does.
 
-    Candidates are the divisors of a replica's share of the batch, all predicted at once along one array axis.
+    Candidates are the divisors of a replica's share of the batch that the schedule allows, all predicted at once along
+    one array axis.
     """
     plan, batch = scenario.plan, scenario.workload.global_batch
     if batch % plan.data_parallel:
         raise InputError(f"workload.global_batch {batch} cannot be divided by plan.data_parallel {plan.data_parallel}")
-    share = batch // int(plan.data_parallel)
-    candidates = divisors(share)
-    mesh = profile_of(replace(scenario, plan=replace(plan, micro_batch=candidates)))
+    candidates = divisors(batch // int(plan.data_parallel))
+    allowed = np.broadcast_to(verdict(_with_micro_batch(scenario, candidates)).valid, candidates.shape)
+    if not allowed.any():
+        raise InputError(broken_by(_with_micro_batch(scenario, int(candidates[0]))))
+    candidates = candidates[allowed]
+    mesh = profile_of(_with_micro_batch(scenario, candidates))
     time_s, fits = np.broadcast_arrays(mesh.step_time_s, mesh.fits)
     best = np.where(fits, time_s, np.inf).argmin() if fits.any() else np.argmin(mesh.memory_bytes["total"])
-    return replace(scenario, plan=replace(plan, micro_batch=int(candidates[best])))
+    return _with_micro_batch(scenario, int(candidates[best]))
+
+
+def _with_micro_batch(scenario: Scenario, micro_batch: Any) -> Scenario:
+    return replace(scenario, plan=replace(scenario.plan, micro_batch=micro_batch))
 
 
 def divisors(number: int) -> NDArray[np.int64]:
@@ -66,7 +75,7 @@ def predict(scenario: Scenario, constants: TrainingConstants | None = None, know
     the catalog, as a fit does; ``known`` replaces what they are believed to be.
 
     Raises:
-        InputError: no micro-batch divides the batch.
+        InputError: no micro-batch divides the batch, or the schedule allows none.
     """
     answer = partial(profile_of, constants=constants, known=known)
     if scenario.plan.micro_batch is None and not scenario.cluster.groups and scenario.plan.stage_layers is None:
