@@ -341,9 +341,10 @@ def _defaults(framework: Framework, stated: Mapping[str, Any]) -> dict[str, obje
     needs_flash = "attention_kernel" in stated or stated.get("context_parallel", 1) != 1
     without = {"attention"} if needs_flash else set()
     without |= {"sequence_parallel"} if stated.get("tensor_parallel", 1) == 1 else set()
-    overlap = framework.overlap.tensor
-    whole = overlap == "all" and stated.get("sequence_parallel") is False and framework.ideal is None
-    behavior = {"tensor_overlap": "backward" if whole else overlap, **framework.defaults}
+    offered = framework.offers.get("tensor_overlap", ())
+    whole = stated.get("sequence_parallel") is False and framework.ideal is None and "backward" in offered
+    overlap = "backward" if whole and framework.overlap.tensor == "all" else framework.overlap.tensor
+    behavior = {"tensor_overlap": overlap, **framework.defaults}
     return {key: value for key, value in behavior.items() if key not in without}
 
 

@@ -79,6 +79,9 @@ def test_a_model_is_read_back(name):
         ({"overlap_gradient_reduce": False, "zero_stage": 1}, r"plan\.overlap_parameter_gather is true"),
         ({"offload": "optimizer"}, "needs the distributed optimizer"),
         ({"tensor_parallel": 2, "tensor_overlap": "all"}, r"needs plan\.sequence_parallel"),
+        ({"offload": "activations", "recompute": "full"}, r"needs plan\.pipeline_parallel 1"),
+        ({"offload": "activations", "pipeline_parallel": 2}, r"needs plan\.pipeline_parallel 1"),
+        ({"gradient_reduce_dtype": "fp16"}, r"allowed: fp32, bf16"),
     ],
 )
 def test_what_megatron_has_not_is_refused(plan, sentence):

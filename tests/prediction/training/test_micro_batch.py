@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 from training_scenarios import training
 
 from sightline.errors import InputError
+from sightline.loading import load
 from sightline.prediction import predict
 from sightline.prediction.training.step_profile import divisors, profile_of
 from sightline.scenario import Scenario
+from sightline.scenario.rules import breaks_no_rule
 
 
 def with_micro_batch(scenario: Scenario, micro_batch: int | None) -> Scenario:
@@ -28,7 +30,8 @@ def test_divisors_are_all_that_divide(number):
 def test_it_is_the_fastest_that_fits_or_else_the_smallest(scenario):
     chosen = predict(scenario)
     share = scenario.workload.global_batch // scenario.plan.data_parallel
-    each = [profile_of(with_micro_batch(scenario, b)) for b in divisors(share).tolist()]
+    tried = [with_micro_batch(scenario, b) for b in divisors(share).tolist()]
+    each = [profile_of(one) for one in tried if breaks_no_rule(one)]
     fitting = [profile for profile in each if profile.fits]
     if fitting:
         assert chosen.fits
@@ -65,3 +68,13 @@ def test_a_batch_that_replicas_cannot_share_is_refused():
     uneven = replace(scenario, workload=replace(scenario.workload, global_batch=12))
     with pytest.raises(InputError, match=r"workload\.global_batch 12 .* 8"):
         predict(with_micro_batch(uneven, None))
+
+
+def test_a_schedule_limits_the_micro_batches():
+    plan = {"framework": "reference", "pipeline_parallel": 2, "schedule": "dualpipe"}
+    mapping = {"model": "llama-2-7b", "cluster": "8x h100-sxm-80gb", "plan": plan}
+    mapping["workload"] = {"task": "pretrain", "sequence_length": 2048, "global_batch": 32}
+    assert predict(load(mapping)).scenario.micro_batches in (4, 8)
+    mapping["workload"]["global_batch"] = 4
+    with pytest.raises(InputError, match="dualpipe with 1 micro-batches"):
+        predict(load(mapping))

@@ -268,7 +268,7 @@ def megatron_offloading(
     )
     yield Check(
         np.logical_not(offloads(offload, "activations")) | ((pipeline_parallel == 1) & (recompute == "none")),
-        "plan.offload is activations: --cpu-offloading-num-layers needs plan.pipeline_parallel 1 and plan.recompute none",
+        "plan.offload is activations: --cpu-offloading-num-layers needs plan.pipeline_parallel 1 and no plan.recompute",
     )
 
 
