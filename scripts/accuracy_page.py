@@ -197,28 +197,39 @@ def baseline_table() -> str:
             f"{row['cases'] - sum(row['unanswered'].values())} of {row['cases']}",
             *(percent(row["mape"]), percent(row["bias"], signed=True)),
             *(_whole(row["coverage"]), _half(row["half_width"])),
-            str(row["said_not_to_fit"] or "-"),
+            *(str(then["said_not_to_fit"] or "-") for then in (row, today[_published(row)])),
             *(percent(today[_published(row)]["mape"]), _whole(today[_published(row)]["coverage"])),
         ]
         for row in found["sources"]
     ]
     heads = ["source", "quantity", "answered", "mean error", "bias", "80 % intervals hold", "typical half-width"]
     failed = [
-        f"Of {of['plans']} plans that ran out of memory (`{of['file']}`), {of['said_to_fit']} are predicted to fit; "
-        + "; ".join(
-            f"today {now['surely']}, and {now['tight']} are tight"
-            + (f" (`{now['variant']}`)" if now["variant"] else "")
+        f"Of {of['plans']} plans that ran out of memory (`{of['file']}`), {of['said_to_fit']} were predicted to fit. "
+        + "".join(
+            f"Today {now['surely']} surely fit and {now['tight']} are tight"
+            + (f" as `{now['variant']}`, written from that trainer's source since. " if now["variant"] else ". ")
             for now in latest["out_of_memory"]
             if now["file"] == of["file"]
-        )
-        + "."
+        ).strip()
         for of in found["out_of_memory"]
     ]
     reasons = {reason: count for row in found["sources"] for reason, count in row["unanswered"].items()}
     refused = [f"Unanswered: {count} x {reason}." for reason, count in reasons.items()]
-    table = markdown_table([*heads, "ran, predicted not to fit", "error today", "hold today"], rows)
+    table = markdown_table([*heads, "ran, said not to fit", "today", "error today", "hold today"], rows)
     said = f"Predicted on {found['asked']}; today is {latest['asked']}."
-    return "\n\n".join((said, table, *failed, *refused))
+    return "\n\n".join((said, table, _mean_of_training(found, latest), *failed, *refused))
+
+
+def _mean_of_training(found: Mapping[str, Any], latest: Mapping[str, Any]) -> str:
+    """Return the mean over sources of training, each once, before the rows were looked at and today."""
+    means = []
+    for of in (found, latest):
+        rows = [row for row in of["sources"] if row["kind"] == "training" and not row["variant"]]
+        means.append(" and ".join(percent(fmean(row[key] for row in rows)) for key in ("mape", "coverage")))
+    return (
+        f"Over the training sources, each counted once, mean error and intervals that hold were {means[0]} before "
+        f"anybody looked at these rows; today {means[1]}."
+    )
 
 
 def _published(row: Mapping[str, Any]) -> tuple[str, ...]:
