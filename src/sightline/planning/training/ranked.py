@@ -51,7 +51,7 @@ class Found(NamedTuple):
     def surely_fits(self) -> bool:
         """Whether the upper end of its memory's interval fits too."""
         if self.profile is not None:
-            return not self.profile.tight
+            return self.profile.fit == "yes"
         return self.memory_bytes <= sure_bytes(self.scenario)
 
     def predicted(self, anchor: "Anchored | None" = None) -> Profile:
