@@ -3,20 +3,19 @@
 import pytest
 
 from sightline import catalog
-from sightline.exploration.base import IDEAL_FRAMEWORK, in_view, said_of
+from sightline.exploration.base import in_view, said_of
+from sightline.frameworks.framework import IDEAL
 
 
 def test_training_and_generation_have_the_same_ideal_shares():
-    trains, generates = catalog.entry("frameworks", IDEAL_FRAMEWORK), catalog.entry("inference", IDEAL_FRAMEWORK)
+    trains, generates = catalog.entry("frameworks", IDEAL), catalog.entry("inference", IDEAL)
     shares = trains["ideal"]
     constants = generates["constants"]
     assert (shares["peak"], shares["bandwidth"]) == (constants["peak_share"], constants["bandwidth_share"])
 
 
 def test_the_ideal_view_says_the_shares_of_the_catalog():
-    assert f"{100 * catalog.entry('frameworks', IDEAL_FRAMEWORK)['ideal']['peak']:.0f} % of their peak" in said_of(
-        "ideal"
-    )
+    assert f"{100 * catalog.entry('frameworks', IDEAL)['ideal']['peak']:.0f} % of their peak" in said_of("ideal")
 
 
 @pytest.mark.parametrize("view", ["ideal", "calibrated"])

@@ -11,6 +11,7 @@ from sightline.content import fix_mappings
 from sightline.errors import InputError
 from sightline.exploration.study_answer import View
 from sightline.frameworks import read_framework
+from sightline.frameworks.framework import IDEAL
 from sightline.loading.checks import with_value
 from sightline.loading.loader import Asked
 from sightline.planning.search import plan
@@ -22,14 +23,11 @@ from sightline.scenario.rules import TRAINING_RULES, broken_by, facts_of, verdic
 from sightline.scenario.rules.rulebook import masks_of
 from sightline.validators import length_of
 
-IDEAL_FRAMEWORK = "reference"
-"""The framework, and the engine, of the ideal view: fixed shares of every rate, no launches, all usual fusions."""
-
 
 def said_of(view: View, more: str = "") -> str:
     """Return what a study assumes by a view, and ``more`` where it assumes more: a part of a sentence."""
     if view == "ideal":
-        ideal = read_framework(IDEAL_FRAMEWORK).ideal
+        ideal = read_framework(IDEAL).ideal
         peak, bandwidth = (1.0, 1.0) if ideal is None else (ideal.peak, ideal.bandwidth)
         shares = f"{percent(peak)} of their peak and {percent(bandwidth)} of every bandwidth"
         said = f"Ideal view: devices reach {shares}, without launch overhead and with all common fusions"
@@ -49,7 +47,7 @@ def in_view(scenario: Mapping[str, Any], view: View) -> dict[str, Any]:
     if view == "calibrated" or not isinstance(stated, Mapping):
         return dict(scenario)
     plan = {key: value for key, value in stated.items() if key != "framework_version"}
-    return with_value({**scenario, "plan": plan}, "plan.framework", IDEAL_FRAMEWORK)
+    return with_value({**scenario, "plan": plan}, "plan.framework", IDEAL)
 
 
 Views = Literal["ideal", "calibrated", "both"]

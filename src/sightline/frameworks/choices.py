@@ -134,14 +134,19 @@ def _states(framework: Framework, _: str) -> str | None:
     return next((name for name, states in STATES.items() if states == framework.memory.states), None)
 
 
+_FUSED: Final[Mapping[str, tuple[FusedKernel, ...]]] = {
+    "fused_norm": ("norm",),
+    "fused_rope": ("rope", "latent-rope"),
+    "fused_activation": ("activation",),
+}
+FUSIONS: Final = tuple(_FUSED)
+"""Fields of kernels that libraries such as Liger fuse together."""
 _CHOICES: Final[Mapping[str, _Choice]] = {
     "gradient_reduce_dtype": _Choice(_reduced_in, _reduces_in),
     "overlap_gradient_reduce": _Choice(lambda f, _: f.overlap.gradients, _overlaps_gradients),
     "overlap_parameter_gather": _Choice(lambda f, _: f.overlap.parameters, _overlaps_parameters),
     "fused_loss": _fusing(LOSS),
-    "fused_norm": _fusing("norm"),
-    "fused_rope": _fusing("rope", "latent-rope"),
-    "fused_activation": _fusing("activation"),
+    **{field: _fusing(*kernels) for field, kernels in _FUSED.items()},
     "expert_launches": _Choice(_experts, _launches_experts),
     "fp8_parameter_gather": _Choice(lambda f, _: bool(f.low_precision.weight_bytes), _keeps_fp8_parameters),
     "fp8_transpose_cache": _Choice(lambda f, _: f.low_precision.keeps_transposed, _keeps_transposed),

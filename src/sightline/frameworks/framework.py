@@ -21,6 +21,8 @@ FusedKernel = Literal[
     "gradient-accumulation",
     "expert-weights",
 ]
+IDEAL: Final = "reference"
+"""The framework, and the engine, that is a bound on what any may reach: no launches, all usual fusions."""
 LOSS: Final = "cross-entropy"
 COMPILED: frozenset[FusedKernel] = frozenset(
     {"norm", "rope", "softmax", "activation", "squared-relu", "bias-dropout-add", LOSS}
@@ -169,14 +171,21 @@ class Memory:
     keeps_product: bool = False
     """A linear layer saves its input even where that is a gated product, which the activation's kernel could make
     again."""
-    spread: float = 0.1
-    """Half-width of the 80 % interval of a device's memory, as a natural logarithm. The default is for what was read
-    from a framework's code alone: without the context and the copies that were fitted to them, six suites' fit parts
-    miss by 7.9 % (root mean square, suites count alike), times 1.28 (tests/validation/test_memory_spread.py).
-    Frameworks whose devices were measured state 0.05: there the four sources that state whole devices miss by 2.7 %;
-    another source lies within Student's t of three degrees of freedom (1.64) times sqrt(1 + 1/4) of it."""
+    measured: bool = False
+    """Whether whole devices were measured, instead of what was read from a framework's code alone."""
     recompute_stops_early: bool = False
     """Full recomputation ends at the last tensor that backward needs, so a layer's last matmul does not run again."""
+
+    @property
+    def spread(self) -> float:
+        """Half-width of the 80 % interval of a device's memory, as a natural logarithm.
+
+        Of code alone: without the context and the copies that were fitted to them, six suites' fit parts miss by 7.9 %
+        (root mean square, suites count alike), times 1.28 (tests/validation/test_memory_spread.py). Of measured ones
+        the four sources that state whole devices miss by 2.7 %; another source lies within Student's t of three degrees
+        of freedom (1.64) times sqrt(1 + 1/4) of it.
+        """
+        return 0.05 if self.measured else 0.1
 
     def __post_init__(self) -> None:
         fix_mappings(self)
@@ -447,6 +456,11 @@ class Framework:
     def allows(self, field: str, value: object) -> bool:
         """Whether the framework offers ``value`` of a plan's field; what it does not list it does not restrict."""
         return field not in self.offers or value in self.offers[field]
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether it stands for the least that any framework could take."""
+        return self.ideal is not None
 
     @property
     def loss_bytes_per_logit(self) -> float:

@@ -14,6 +14,7 @@ from sightline.content import record
 from sightline.errors import InputError
 from sightline.frameworks import date_remark, read_engine, read_framework
 from sightline.frameworks.choices import CHOICES
+from sightline.frameworks.framework import IDEAL
 from sightline.loading.checks import Checked, Complaints, built, check, each, meant, words_of
 from sightline.quantities import show
 from sightline.scenario import Framework, Plan
@@ -36,16 +37,12 @@ ON_TPU: Final = "maxtext"
 """What runs where no kernels of GPUs do."""
 IN_HOST_MEMORY: Final = frozenset({"activations"})
 """What its recipes for TPUs offload where layers are recomputed: their inputs (``decoder_layer_input: offload``)."""
-IDEAL: Final = "reference"
-"""The bound, which no framework is like."""
 TYPICAL_ENGINE: Final = "vllm"
 """Of generation."""
 NOT_NAMED: Final = "plan.framework is not set"
 """How the remark begins that says which framework answers instead."""
 
-_SPLITS: Final = tuple(
-    f"plan.{name} " for name in ("tensor_parallel", "pipeline_parallel", "context_parallel", "zero_stage")
-)
+_SPLITS: Final = ("tensor_parallel", "pipeline_parallel", "context_parallel", "zero_stage")
 
 OFFERED = (
     techniques.framework_options,
@@ -72,7 +69,7 @@ def typical_framework(candidates: Sequence[str], plan: Mapping[str, Any]) -> str
         framework = read_framework(name)
         said = _lacking(framework, {"zero_stage": 0, "recompute": "none", **framework.defaults, **plan})
         # How a framework without a degree would split a step says least of how another splits it.
-        return sum(1 + sentence.startswith(_SPLITS) for sentence in said)
+        return sum(1 + (sentence.field in _SPLITS) for sentence in said)
 
     return next((name for name in candidates if not lacks(name)), None) or min(candidates, key=lacks)
 
@@ -80,7 +77,7 @@ def typical_framework(candidates: Sequence[str], plan: Mapping[str, Any]) -> str
 def not_named(name: str, version: str, *, is_like: bool = False) -> str:
     """Return the remark on a scenario that names no framework, and was answered as this one, or as one like it."""
     using = f"{'one like ' * is_like}{name} {version}".strip()
-    return f"{NOT_NAMED}; using {using}; use plan.framework reference for the ideal bound"
+    return f"{NOT_NAMED}; using {using}; use plan.framework {IDEAL} for the ideal bound"
 
 
 def _lacking(framework: Framework, plan: Mapping[str, Any]) -> list[Broken]:

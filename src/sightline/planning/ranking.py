@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sightline.explanation.compared import SAME, interval_of, likely_smaller, ratio_spread, spread_of
 from sightline.planning.generation_objectives import ascending, missed_by
 from sightline.planning.plan_answer import RankedPlan
-from sightline.prediction.anchoring.anchored_steps import correlations
+from sightline.prediction.anchoring.anchored_steps import AnchoredSteps, correlations
 from sightline.prediction.generation.batch_profile import engine_constants
 from sightline.prediction.generation.uncertainty import Case, spreads_of_ratio
 from sightline.quantities import FOUR_IN_FIVE
@@ -117,16 +117,16 @@ def numbered(plans: Sequence[RankedPlan]) -> list[RankedPlan]:
     return [replace(one, rank=rank) for rank, one in enumerate(plans, start=1)]
 
 
-def with_ties(plans: Sequence[RankedPlan], key: str) -> list[RankedPlan]:
+def with_ties(plans: Sequence[RankedPlan], key: str, known: AnchoredSteps | None = None) -> list[RankedPlan]:
     """Return plans of training with how likely each is better than the first, by the interval of their ratio.
 
     Errors that both predictions share cancel (`sightline.prediction.anchoring.anchored_steps`). ``key`` is the result
-    that they are ranked by; only times are uncertain.
+    that they are ranked by; only times are uncertain. ``known`` is what runs of one's own taught.
     """
     if not plans:
         return []
     first, *others = plans
-    alike = correlations(first.profile.scenario, [other.profile.scenario for other in others])
+    alike = correlations(first.profile.scenario, [other.profile.scenario for other in others], known)
     return [first, *(_compared(first, other, key, alike[place]) for place, other in enumerate(others))]
 
 

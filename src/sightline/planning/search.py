@@ -75,7 +75,7 @@ def plan(
         think_time: Time that a user of a load takes between an answer and the next request, such as "30 s".
         prices: "NAME=USD_PER_HOUR" in place of the catalog's.
         availability: Share of the calendar time in which the run makes progress.
-        anchor: What runs on one's own cluster teach; corrects the figures of the plans that are returned.
+        anchor: What runs on one's own cluster teach; corrects their figures, by which training plans are then ranked.
         overrides: Values by dotted key, as ``--set`` takes them.
         workers: Who searches: "local:8", "ray", "dask:tcp://node0:8786", ...; default: this process.
         where: A folder or URL that keeps what is found part by part, so that a search that was stopped goes on there.
@@ -123,8 +123,7 @@ def plan(
         found, _ = priced(in_other_frameworks(spaces, overrides, partial(spaces_of, read, free, devices)), prices)
         return [replace(space, launchable=launchable) for space in found]
 
-    options["other_frameworks"] = others
-    search = _search_of(kind)
+    search = _search_of(kind, others)
     answer = search(spaces, options, command, progress)
     if not (answer.stopped or any(launchable or one.launchable for one in answer.plans)):
         own, further = [replace(space, launchable=True) for space in spaces], others()
@@ -144,8 +143,13 @@ def _kind_of(spaces: Sequence[Space[Any]]) -> type:
     return kinds.pop()
 
 
-def _search_of(kind: type) -> Callable[[Sequence[Space[Any]], Options, Command, Progress], PlanAnswer]:
-    """What searches for the best plans of a kind of scenario, loaded when it is asked for."""
+def _search_of(
+    kind: type, others: Callable[[], list[Space[Any]]]
+) -> Callable[[Sequence[Space[Any]], Options, Command, Progress], PlanAnswer]:
+    """What searches for the best plans of a kind of scenario, loaded when it is asked for.
+
+    ``others`` are the spaces of training in every framework, where none is named.
+    """
     if kind is ServingScenario:
         from sightline.planning.serving.ranked import plan_serving
 
@@ -156,7 +160,7 @@ def _search_of(kind: type) -> Callable[[Sequence[Space[Any]], Options, Command, 
         return plan_generation
     from sightline.planning.training_request import plan_training
 
-    return plan_training
+    return partial(plan_training, others=others)
 
 
 _REFUSED: Mapping[type, Mapping[str, str]] = {

@@ -1,6 +1,6 @@
 """What people ask of training plans - objectives, limits, who searches - read, checked, searched and explained."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -20,9 +20,15 @@ from sightline.scenario.space import Space
 
 
 def plan_training(
-    spaces: Sequence[Space[Scenario]], options: Options, command: Command, progress: Progress
+    spaces: Sequence[Space[Scenario]],
+    options: Options,
+    command: Command,
+    progress: Progress,
+    others: Callable[[], Sequence[Space[Scenario]]] = tuple,
 ) -> PlanAnswer:
     """Return the best plans to train a model, as `sightline.planning.search.plan` is asked for them.
+
+    ``others`` are spaces of every framework, where none is named.
 
     Raises:
         InputError: every mistake in the request.
@@ -49,7 +55,7 @@ def plan_training(
         listed = ", ".join(map(str, stated))
         raise InputError(f"plan.stage_layers is {listed}; allowed: not set, because a search spreads layers evenly")
     spaces = together(spaces)
-    found = best_plans(spaces, request, progress, others=lambda: together(options["other_frameworks"]()), **parts)
+    found = best_plans(spaces, request, progress, others=lambda: together(others()), **parts)
     if not (found.evaluated or found.rejected or found.stopped):
         _refuse_contradictions(spaces)
     return explained(found, spaces, request, predict=partial(predict, anchor=request.anchor), command=typed)

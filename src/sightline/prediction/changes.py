@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, get_args
 
+from sightline.frameworks.choices import FUSIONS
 from sightline.profile import GENERATION, SERVING, Profile
 from sightline.profile.metrics import metric_of
 from sightline.quantities import GIB, SECONDS, format_quantity, significant
@@ -56,8 +57,6 @@ _NEEDS = {
 }
 """The degree without which a choice has no effect."""
 _SWITCHES = ("overlap_gradient_reduce", "overlap_parameter_gather", "compile", "fused_loss")
-_FUSIONS = ("fused_norm", "fused_rope", "fused_activation")
-"""Kernels that libraries fuse together."""
 _WEIGHT_FORMATS = ("fp8", "w8a8", "w4a16")
 _MORE_FREES = frozenset((*_TRAINING_DEGREES, "data_parallel", "zero_stage"))
 _LESS_FREES = frozenset(("micro_batch", "virtual_stages", "max_batched_tokens", "max_sequences", "batch"))
@@ -146,7 +145,7 @@ def _switches(scenario: Scenario) -> Iterator[Change]:
     plan, stated = scenario.plan, scenario.plan.to_dict()
     switches = (*_SWITCHES, *(("expert_overlap",) if scenario.model.experts is not None else ()))
     yield from ({name: True} for name in switches if stated.get(name) is False)
-    if not plan.compile and (fusions := {name: True for name in _FUSIONS if stated.get(name) is False}):
+    if not plan.compile and (fusions := {name: True for name in FUSIONS if stated.get(name) is False}):
         yield fusions
     if plan.tensor_parallel > 1 and stated.get("tensor_overlap") == "none":
         yield {"tensor_overlap": "all"}
@@ -402,7 +401,7 @@ _VALUES: Mapping[tuple[str, str], str] = {
     ("sequence_parallel", "true"): "norms and dropout are split over the tensor-parallel ranks instead of repeated",
     ("sequence_parallel", "false"): "all-reduces replace gathers and scatters",
     ("compile", "true"): "fused element-wise kernels read memory once and are launched once",
-    **dict.fromkeys(((name, "true") for name in _FUSIONS), "fused kernels read and write memory once"),
+    **dict.fromkeys(((name, "true") for name in FUSIONS), "fused kernels read and write memory once"),
     ("fused_loss", "true"): "the loss makes no 32-bit copy of the logits",
     ("overlap_gradient_reduce", "true"): "gradients are reduced during the backward pass",
     ("overlap_parameter_gather", "true"): "weights are gathered during the forward pass",

@@ -14,7 +14,7 @@ import numpy as np
 
 from sightline.content import record
 from sightline.profile.metrics import BOUNDS, LEVELS, TRAINING, Task, task_of
-from sightline.quantities import Number, as_json, as_python, larger
+from sightline.quantities import FOUR_IN_FIVE, Number, as_json, as_python, larger
 
 if TYPE_CHECKING:
     import polars
@@ -163,10 +163,6 @@ def _micro_batches(profile: "Profile") -> Number | None:
     return micro_batches
 
 
-DEVIATIONS = 1.2815515655446004
-"""Standard deviations from the middle of an 80 % interval to its ends."""
-SURE = 0.9
-"""Probability from which on a plan surely fits, or does not."""
 _DEFAULTS: Mapping[str, Any] = {
     "fits": None,
     "phases": {},
@@ -191,6 +187,15 @@ _DEFAULTS: Mapping[str, Any] = {
     "curve": (),
     "warnings": (),
 }
+
+
+def _likely_within(deviations: float) -> float:
+    """Probability of less than the mean and so many standard deviations."""
+    return 0.5 + 0.5 * erf(deviations / sqrt(2.0))
+
+
+SURE = round(_likely_within(FOUR_IN_FIVE), 9)
+"""Probability from which on a plan surely fits, or does not: at an end of the interval, and as good as there."""
 
 
 class Profile:
@@ -349,11 +354,16 @@ class Profile:
         if low == high or (not self.fits and float(self.memory_bytes["total"]) <= float(self.usable_bytes)):
             return float(bool(self.fits))
         beyond = log(float(self.usable_bytes) / sqrt(low * high)) / (log(high / low) / 2.0)
-        return 0.5 + 0.5 * erf(DEVIATIONS * beyond / sqrt(2.0))
+        return _likely_within(FOUR_IN_FIVE * beyond)
 
     @property
     def fit(self) -> str:
-        """Whether memory is enough: yes or no with a probability above 90 %, else tight (one plan only)."""
+        """Whether memory is enough (one plan only): yes or no beyond the ends of the 80 % interval, else tight.
+
+        Empty where nothing says whether it is.
+        """
+        if self.fits is None:
+            return ""
         probability = self.fits_probability
         return "yes" if probability > SURE else "no" if probability < 1.0 - SURE else "tight"
 

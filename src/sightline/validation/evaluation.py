@@ -401,13 +401,7 @@ def _answer(case: Case, quantity: str, profile_of: Callable[[Mapping[str, Any]],
         return Answer(case=case, reason=A_BOUND)
     highs = [value if high is None else float(high) for _, high in known]
     interval = (min(float(low) for low, _ in known), max(highs)) if known else None
-    return Answer(case=case, predicted=value, interval=interval, fit=_fit(profile))
-
-
-def _fit(profile: Any) -> str:
-    """Whether a plan is said to fit: yes, tight or no."""
-    fits = getattr(profile, "fits", None)
-    return "" if fits is None else "tight" if profile.tight else "yes" if fits else "no"
+    return Answer(case=case, predicted=value, interval=interval, fit=getattr(profile, "fit", ""))
 
 
 def predict_any(scenario: Any) -> Profile:

@@ -14,7 +14,6 @@ from sightline.errors import InputError
 from sightline.prediction import predict
 from sightline.prediction.common_figures import LONGER, SHORTER, intervals
 from sightline.prediction.training.constants import stated_set
-from sightline.prediction.training.knowledge import is_bound
 from sightline.profile import Profile
 from sightline.scenario import Scenario
 
@@ -110,7 +109,7 @@ def test_the_reference_is_a_bound_where_somebody_stated_constants_too() -> None:
         name: training(model="gpt-125m", cluster="1x this-machine", plan=plan | {"framework": name})
         for name in ("reference", "transformers")
     }
-    assert is_bound(here["reference"])
+    assert here["reference"].plan.framework.is_bound
     assert stated_set(here["reference"]) is None
     assert predict(here["reference"]).interval["step_time_s"][1] is None
     stated = stated_set(here["transformers"])

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from sightline.frameworks import Framework
-from sightline.frameworks.choices import choices_of
+from sightline.frameworks.choices import FUSIONS, choices_of
 from sightline.launching.hugging_face import KNOWN, configuration
 from sightline.launching.registry import WRITERS
 from sightline.launching.training.megatron_model import model_problems
@@ -152,12 +152,10 @@ def megatron_choices(framework: Framework, model: Model, plan: Mapping[str, Any]
 
 _SWITCHES: Final[Mapping[str, tuple[str, ...]]] = {MEGATRON: ("fused_rope", "fused_activation")}
 """Kernels that a framework fuses or not as it is told, by the framework."""
-FUSIONS: Final = ("fused_norm", "fused_rope", "fused_activation")
-"""Kernels that the Trainer fuses with Liger, all or none."""
 
 
 def fuses_with_liger(plan: Plan) -> bool:
-    """Say whether a plan states all that Liger's kernels fuse."""
+    """Say whether a plan states all that Liger's kernels fuse: the Trainer has all or none."""
     return all(getattr(plan, name) is True for name in FUSIONS)
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from sightline.errors import refuse
+from sightline.frameworks.choices import FUSIONS
 from sightline.launching.hugging_face import model_of
 from sightline.launching.launch import Launch, Reading
 from sightline.launching.options import Options, plain, refuse_values, without_none
@@ -15,7 +16,7 @@ from sightline.launching.readers import reader, with_unread
 from sightline.launching.shell import command_line
 from sightline.launching.source import Source, named_settings, source_of
 from sightline.launching.training import script
-from sightline.launching.training.rules import FUSIONS, TRAINER_OPTIMIZERS, fuses_with_liger, refusals
+from sightline.launching.training.rules import TRAINER_OPTIMIZERS, fuses_with_liger, refusals
 from sightline.launching.training.script import Script, adapter_of, script_of
 from sightline.launching.training.shared import (
     devices_of,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from itertools import product
 from math import inf, nan, prod
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,13 +15,14 @@ from sightline.launching.registry import obstacles
 from sightline.planning.clusters import devices_setting, price_assumptions
 from sightline.planning.plan_answer import Counts, LazySequence, Neighbour, PlanAnswer, RankedPlan, by_loss
 from sightline.planning.ranking import PLAIN_SCHEDULES, front_of, in_order, numbered, spread_over, with_ties
-from sightline.planning.training.best import Candidate
+from sightline.planning.training.best import Candidate, leading
 from sightline.planning.training.candidates import resolved
 from sightline.planning.training.objectives import UNCERTAIN, Measure, shown_value
 from sightline.planning.training.training_search import MICRO_BATCH, SLOWER, Request, search_space
 from sightline.prediction import predict
 from sightline.prediction.training.knowledge import Knowledge
 from sightline.prediction.training.memory import sure_bytes
+from sightline.prediction.training.step_profile import predict as predict_step
 from sightline.profile import Profile
 from sightline.progress import Progress
 from sightline.quantities import SECONDS, format_quantity, show, significant
@@ -31,6 +32,7 @@ from sightline.scenario.space import TRAINING_FIELDS, Space
 
 if TYPE_CHECKING:
     from sightline.prediction.anchoring import Anchored
+    from sightline.prediction.anchoring.anchored_steps import AnchoredSteps
 
 
 class Found(NamedTuple):
@@ -49,7 +51,7 @@ class Found(NamedTuple):
     def surely_fits(self) -> bool:
         """Whether the upper end of its memory's interval fits too."""
         if self.profile is not None:
-            return not self.profile.tight
+            return self.profile.fit == "yes"
         return self.memory_bytes <= sure_bytes(self.scenario)
 
     def predicted(self, anchor: "Anchored | None" = None) -> Profile:
@@ -79,8 +81,10 @@ def best_plans(
         from sightline.planning.training.distributed import search_spaces
 
         parts = search_spaces(spaces, request, progress, workers=workers, where=where)
+    most = max(request.top, request.count // len(spaces))
+    good = [_corrected(space, kept, request, most) for space, (_, kept) in zip(spaces, parts, strict=True)]
     found = list[Found]()
-    for space, (_, kept) in zip(spaces, parts, strict=True):
+    for space, kept in zip(spaces, good, strict=True):
         measure = Measure(space=space, availability=request.availability)
         found += [Found(one.keys, resolved(space, one.fields), measure, memory_bytes=one.memory_bytes) for one in kept]
     plans = ranked(found, request)
@@ -93,10 +97,25 @@ def best_plans(
         request.pareto,
         objective=request.objective,
         free=tuple(dict.fromkeys(name for space in spaces for name in (*space.options, *space.free))),
-        alternatives=LazySequence(partial(_alternatives, spaces, [kept for _, kept in parts], plans, request, others)),
+        alternatives=LazySequence(partial(_alternatives, spaces, good, plans, request, others)),
         assumptions=price_assumptions(devices),
         warnings=tuple(dict.fromkeys((*of_scenarios, *_without_plans(spaces, counted)))),
     )
+
+
+def _corrected(space: Space[Scenario], kept: Sequence[Candidate], request: Request, most: int) -> Sequence[Candidate]:
+    """The best plans of a space, at most so many, with the figures that an anchor gives them, in the order of these."""
+    if request.anchor is None or not kept:
+        return kept
+    measure, sure = Measure(space=space, availability=request.availability), sure_bytes(space.scenario)
+    if request.pareto is None:
+        keys, memory = np.array([(one.keys[0], one.memory_bytes) for one in kept]).T
+        kept = [kept[place] for place in leading(keys, memory, sure, most)]
+    found = []
+    for one in kept:
+        figures = measure.of_profile(predict_step(resolved(space, one.fields), known=_steps(request)))
+        found.append(one._replace(keys=tuple(float(measure(axis, figures)) for axis in request.axes)))
+    return sorted(found, key=lambda one: (one.memory_bytes > sure, one.keys))
 
 
 def _alternatives(
@@ -115,14 +134,17 @@ def _alternatives(
         run = measure.whole_run(measure.of_profile(profile))
         return None if run is None or run.cost_usd is None else float(run.cost_usd)
 
-    first = plans[0].profile if request.anchor is None else predict(plans[0].profile.scenario)
+    first = plans[0].profile
     measure = Measure(space=_asking(first), availability=request.availability)
     key = float(measure(request.objective, measure.of_profile(first)))
     own = {space.scenario.plan.framework.name for space in spaces}
     further = [_as_split(space, first) for space in others() if space.scenario.plan.framework.name not in own]
-    found = [(space, best) for space in further if (best := search_space(space, request)[1])]
+    searched = ((space, search_space(space, request)[1]) for space in further)
+    found = [(space, _corrected(space, best, request, request.top)) for space, best in searched if best]
     parts = [*zip(spaces, kept, strict=True), *found]
-    return alternatives([(_with_framework(one), best) for one, best in parts] if found else parts, plans[0], key, money)
+    if found:
+        parts = [(_with_framework(space), best) for space, best in parts]
+    return alternatives(parts, plans[0], key, money, partial(predict, anchor=request.anchor))
 
 
 _SPLIT = ("tensor_parallel", "pipeline_parallel", "context_parallel", "expert_parallel")
@@ -158,38 +180,49 @@ def ranked(found: Sequence[Found], request: Request) -> list[RankedPlan]:
         if sure and tight and tight[0].keys < sure[0].keys and request.top > 1:
             sure = sure[: request.top - 1]
         order = [*sure, *tight]
+    plan_at = cache(lambda place: _ranked_plan(order[place], request))
     if request.objective not in ("time", "cost") or request.pareto:
-        return numbered([_ranked_plan(one, request) for one in order[: request.top]])
-    chosen, reasons = _habitual_first(order, request)
-    plans = numbered([_ranked_plan(one, request) for one in chosen[: request.top]])
-    return with_ties([replace(one, preferred=reasons if one.rank == 1 else ()) for one in plans], "step_time_s")
+        return numbered([plan_at(place) for place in range(len(order))[: request.top]])
+    places, reasons = _habitual_first(order, plan_at, request)
+    plans = numbered([plan_at(place) for place in places[: request.top]])
+    plans[:1] = [replace(one, preferred=reasons) for one in plans[:1]]
+    return with_ties(plans, "step_time_s", _steps(request))
+
+
+def _steps(request: Request) -> "AnchoredSteps | None":
+    """What an anchor taught of steps."""
+    return None if request.anchor is None else request.anchor.steps
 
 
 NEAR = 0.05
 """Share by which a less doubtful plan may be slower than a tied one that it goes before."""
-PREFERRED = ("surely fits", "calibrated", "less offload", "plain schedule")
+PREFERRED = ("calibrated", "less offload", "plain schedule")
 """Why a plan goes before a faster one that cannot be told apart from it, what weighs most first."""
 
 
-def _doubts(found: Found) -> tuple[int, ...]:
-    """What speaks against a plan, as `PREFERRED` names what does not."""
+def _doubts(found: Found, known: Knowledge) -> tuple[int, ...]:
+    """What speaks against a plan that fits as surely as the others, as `PREFERRED` names what does not."""
     plan = found.scenario.plan
     # Steps of heterogeneous devices were never measured.
-    known = not found.scenario.cluster.groups and Knowledge().evidence(found.scenario) == "calibrated"
-    return not found.surely_fits, not known, len(plan.offload), plan.schedule not in PLAIN_SCHEDULES
+    is_known = not found.scenario.cluster.groups and known.evidence(found.scenario) == "calibrated"
+    return not is_known, len(plan.offload), plan.schedule not in PLAIN_SCHEDULES
 
 
-def _habitual_first(order: Sequence[Found], request: Request) -> tuple[Sequence[Found], tuple[str, ...]]:
-    """Plans in order, the least doubtful of those near and tied with the fastest before it, and why it is there."""
-    doubts = list(map(_doubts, order))
-    places = {found: place for place, found in reversed([*enumerate(doubts)])}
-    for found in sorted(one for one in places if one < doubts[0]):
-        place = places[found]
+def _habitual_first(
+    order: Sequence[Found], plan_at: Callable[[int], RankedPlan], request: Request
+) -> tuple[list[int], tuple[str, ...]]:
+    """Places in order, the least doubtful plan near and tied with the fastest before it, and why it is there."""
+    places, steps = [*range(len(order))], _steps(request)
+    first_of = dict[tuple[int, ...], int]()
+    for place in (place for place in places if order[place].surely_fits == order[0].surely_fits):
+        first_of.setdefault(_doubts(order[place], steps or Knowledge()), place)
+    usual = next(iter(first_of), ())
+    for doubts, place in sorted(item for item in first_of.items() if item[0] < usual):
         is_near = order[place].keys[0] <= (1.0 + NEAR) * order[0].keys[0]
-        if is_near and with_ties([_ranked_plan(order[one], request) for one in (0, place)], "step_time_s")[1].tied:
-            reasons = (name for name, own, its in zip(PREFERRED, found, doubts[0], strict=True) if own < its)
-            return [order[place], *order[:place], *order[place + 1 :]], tuple(reasons)
-    return order, ()
+        if is_near and with_ties([plan_at(0), plan_at(place)], "step_time_s", steps)[1].tied:
+            reasons = (name for name, own, its in zip(PREFERRED, doubts, usual, strict=True) if own < its)
+            return [place, *places[:place], *places[place + 1 :]], tuple(reasons)
+    return places, ()
 
 
 def _ranked_plan(found: Found, request: Request) -> RankedPlan:
@@ -237,6 +270,7 @@ def alternatives(
     first: RankedPlan,
     key_of_first: float,
     money: Callable[[Profile], float | None],
+    predict: Callable[[Scenario], Profile],
 ) -> list[Neighbour]:
     """Return the best plan with each value that the first plan does not have, the least loss first, then those without.
 
@@ -247,6 +281,7 @@ def alternatives(
         first: The best plan of all.
         key_of_first: Of it what is to be small.
         money: Dollars of the run of a prediction; None where nobody knows them.
+        predict: What predicts a plan.
     """
     options = [option for space, kept in parts for option in _options(space, kept)]
     own = next((one.set for one in options if _is(one, first.profile.scenario)), None)
@@ -261,7 +296,7 @@ def alternatives(
             if least.scenario is None and least.key < inf:
                 continue
             others = {name: one for name, one in least.set.items() if name != key and str(one) != str(own[name])}
-            found.append(_told({key: value}, others, least, key_of_first, money))
+            found.append(_told({key: value}, others, least, key_of_first, money, predict))
     return by_loss(found)
 
 
@@ -296,6 +331,7 @@ def _told(
     option: _Option,
     best: float,
     money: Callable[[Profile], float | None],
+    predict: Callable[[Scenario], Profile],
 ) -> Neighbour:
     if option.scenario is None:
         return Neighbour(set=value, loss=None, sentence="no plan fits and meets the limits")

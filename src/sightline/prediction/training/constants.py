@@ -103,7 +103,7 @@ def stated_set(scenario: Scenario) -> tuple[TrainingConstants, str] | None:
     calibrate``). None applies to a bound, which is what a device could do, not what somebody measured on it.
     """
     device, framework = scenario.cluster.device, scenario.plan.framework
-    if framework.ideal is not None:
+    if framework.is_bound:
         return None
     for family in (device.calibration, *device.relatives):
         if f"{family}/training" in names("calibrations"):
@@ -202,7 +202,7 @@ def causes_of(scenario: Scenario, known: Beliefs, site: str = "") -> dict[str, s
     """Return which device, relative, framework and site a scenario's effects are of; a stated set's only of a site."""
     if stated_set(scenario) is not None:
         return {"site": site}
-    if scenario.plan.framework.ideal is not None:
+    if scenario.plan.framework.is_bound:
         return {}
     own, lent = effects_family(scenario.cluster.device, known)
     kernel = f"{attention_kernel(scenario)} on {own}"

@@ -30,7 +30,7 @@ from sightline.prediction.training.heterogeneous import (
     replica_steps,
     replicas_of_groups,
 )
-from sightline.prediction.training.knowledge import Knowledge, is_bound
+from sightline.prediction.training.knowledge import Knowledge
 from sightline.prediction.training.memory import StageLedger, fullest_stage, step_intervals
 from sightline.prediction.training.offload import fits_on_host
 from sightline.prediction.training.step_rows import hardware_flops, levels_of, limits_of, model_flops, rows_of
@@ -281,7 +281,7 @@ def _interval(
     spread_of: Callable[[Scenario], float],
 ) -> Interval:
     """The interval of each result: that of the least known group, wider because unlike devices were never measured."""
-    if constants is None and is_bound(profile.scenario):
+    if constants is None and profile.scenario.plan.framework.is_bound:
         return lower_bounds(profile, LONGER)
     spread = constants.spread if constants is not None else max(spread_of(step.scenario) for step in steps)
     if constants is None and len(steps) > 1:
@@ -303,7 +303,7 @@ def _evidence(steps: Sequence[GroupStep], constants: TrainingConstants | None, k
 
 def _missing(answer: Resolved, constants: TrainingConstants | None, known: Knowledge) -> dict[str, str]:
     """What would have to be measured."""
-    if constants is not None or is_bound(answer.scenario):
+    if constants is not None or answer.scenario.plan.framework.is_bound:
         return {}
     if len(answer.steps) == 1:
         return known.missing(answer.steps[0].scenario)

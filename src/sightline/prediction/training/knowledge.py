@@ -68,13 +68,13 @@ class Knowledge:
         """Return what would have to be measured for the framework's constants to be calibrated on the device."""
         if scenario.plan.framework.is_like:
             return {"framework": NO_STEP_OF_OWN}
-        known = is_bound(scenario) or stated_set(scenario)
+        known = scenario.plan.framework.is_bound or stated_set(scenario)
         sentence = "" if known else lacking_measurements(scenario)
         return {"framework": sentence} if sentence else {}
 
     def evidence(self, scenario: Scenario) -> str:
         """Return what the framework's constants rest on."""
-        if is_bound(scenario):
+        if scenario.plan.framework.is_bound:
             return "datasheet"
         stated, is_like = stated_set(scenario), scenario.plan.framework.is_like
         lacking = "extrapolated" if is_like or (stated is None and lacking_measurements(scenario)) else "calibrated"
@@ -101,11 +101,6 @@ def spread_unmeasured(effect: str) -> float:
     """Return the standard deviation of an effect that nothing was measured of; such devices differ by more."""
     wider = entry("training", "constants")["unmeasured"].get(effect.split("/")[1], 1.0)
     return float(wider * prior_spread(effect))
-
-
-def is_bound(scenario: Scenario) -> bool:
-    """Return whether a scenario asks for the least that any framework could take."""
-    return scenario.plan.framework.ideal is not None
 
 
 def case_variance() -> float:

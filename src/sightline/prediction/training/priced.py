@@ -158,7 +158,7 @@ def _alone(plan: Plan) -> Plan:
 def _priced(scenario: Scenario, constants: TrainingConstants) -> Priced:
     program = write_out(scenario)
     model = training_device(scenario, constants)
-    library = cluster_collectives(scenario.cluster, launches=scenario.plan.framework.ideal is None)
+    library = cluster_collectives(scenario.cluster, launches=not scenario.plan.framework.is_bound)
 
     def of_rows(rows: Scenario) -> tuple[Program, Prices]:
         written = write_out(rows)
@@ -255,8 +255,8 @@ def _overlap(scenario: Scenario, constants: TrainingConstants) -> Overlap:
     split = split if split.ndim else bool(split)
     return Overlap(
         gradients=1.0 * ((kind != "none") | (split & framework.overlap.sequence_gradients)),
-        pieces=1.0 * ((kind == "all") & (split | (framework.ideal is not None))),
-        ideal=framework.ideal is not None,
+        pieces=1.0 * ((kind == "all") & (split | framework.is_bound)),
+        ideal=framework.is_bound,
         chunks=plan.tensor_parallel * 1.0,
         slowdown=constants.overlap_slowdown,
         experts=plan.expert_overlap or plan.both_ways,

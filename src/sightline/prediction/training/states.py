@@ -42,7 +42,8 @@ def update_copies(framework: Framework, dtype: str, optimizer: str) -> float:
     """Tensors as large as all trained weights while the optimizer steps.
 
     Separate kernels keep a square root; DeepSpeed's engines make one flat tensor of a rank's gradients, then another in
-    fp32. Where they are fp32 already, the flat one has the place of the bucket, which is gone by then.
+    fp32. Where they are fp32 already, the flat one has the place of the bucket, which is gone by then. A square root
+    has the place of the gradients and of their flat copy, which are freed before the optimizer runs.
     """
     states = framework.states_in(dtype)
     if framework.zero_engine.flattens_gradients:

@@ -309,7 +309,7 @@ def _between_replicas(
 
 def _slowest_device_s(priced: Priced, slot: Slot, m: Number) -> Number:
     """Seconds of waiting for the slowest device; ideal devices and a processor's processes do not differ."""
-    alike = not priced.device_model.asynchronous or priced.scenario.plan.framework.ideal is not None
+    alike = not priced.device_model.asynchronous or priced.scenario.plan.framework.is_bound
     devices = 1 if alike else priced.scenario.cluster.devices
     return for_slowest_device_s(devices, slot, m)
 

@@ -22,7 +22,7 @@ from sightline.prediction.common_figures import (
     power_by_phase_w,
 )
 from sightline.prediction.training.constants import TrainingConstants
-from sightline.prediction.training.knowledge import Knowledge, is_bound
+from sightline.prediction.training.knowledge import Knowledge
 from sightline.prediction.training.memory import StageLedger, fullest_stage, stage_ledgers, step_intervals
 from sightline.prediction.training.offload import STAYS, as_kept, fits_on_host, host_bytes
 from sightline.prediction.training.priced import Priced, price
@@ -177,7 +177,7 @@ def interval_with(
     spread: Callable[[], Number],
 ) -> Mapping[str, tuple[float, float | None]]:
     """The interval of each result; a bound on what any framework reaches has none above."""
-    if constants is None and is_bound(profile.scenario):
+    if constants is None and profile.scenario.plan.framework.is_bound:
         return lower_bounds(profile, LONGER)
     return step_intervals(profile, float(spread() if constants is None else constants.spread))
 

@@ -29,7 +29,7 @@ def reenter_region(x: TrainingShapes, module: Module) -> list[Operator]:
     """
     if not x.trained.projections or x.framework.native.keeps_gathered_inputs:
         return []
-    beside: OverlappedWith = "input gradient" if x.framework.ideal is None else "projections"
+    beside: OverlappedWith = "projections" if x.framework.is_bound else "input gradient"
     return gathered(x, module, x.hidden_bytes * gathered_share(x), beside)
 
 
@@ -53,7 +53,7 @@ def leave_backward(x: TrainingShapes, module: Module, *, trained: bool, joined: 
     sum over separate projections, not ``joined``, leaves none to cut.
     """
     overlapped_with: OverlappedWith = "weight gradient" if trained else "nothing"
-    if trained and (x.framework.native.chunked_products or x.framework.ideal is not None):
+    if trained and (x.framework.native.chunked_products or x.framework.is_bound):
         overlapped_with = "projections" if joined else "nothing"
     return summed(x, module, x.hidden_bytes, overlapped_with)
 

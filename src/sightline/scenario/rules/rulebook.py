@@ -58,16 +58,17 @@ class Counted(NamedTuple):
 
 
 class Broken(str):
-    """The sentence for a plan that breaks a rule, which knows the rule's name."""
+    """The sentence for a plan that breaks a rule, with the rule's name, and the field where one alone is wrong."""
 
-    __slots__ = ("rule",)
+    __slots__ = ("field", "rule")
 
     rule: str
+    field: str
 
-    def __new__(cls, sentence: str, rule: str) -> Self:
+    def __new__(cls, sentence: str, rule: str, field: str = "") -> Self:
         """Return the sentence of a rule."""
         said = super().__new__(cls, sentence)
-        said.rule = rule
+        said.rule, said.field = rule, field
         return said
 
 
@@ -117,7 +118,8 @@ def broken_rules(rules: Iterable[Rule], facts: Facts) -> Iterator[Broken]:
             _KEPT[rule] = known
         for _, sentence, figures in broken:
             named = {**dict(zip(needed(rule), known, strict=True)), **figures}
-            yield Broken(sentence() if callable(sentence) else sentence.format(**named), rule.__name__)
+            said = sentence() if callable(sentence) else sentence.format(**named)
+            yield Broken(said, rule.__name__, figures.get("field", ""))
 
 
 def judged(questions: Iterable[tuple[Iterable[Rule], Facts]]) -> Verdict:

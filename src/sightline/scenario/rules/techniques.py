@@ -8,6 +8,7 @@ import numpy as np
 
 from sightline.frameworks import Framework, offering
 from sightline.frameworks.choices import CHOICES
+from sightline.frameworks.framework import IDEAL
 from sightline.quantities import Count, Number, show
 from sightline.scenario.cluster import Device
 from sightline.scenario.model import Model
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 LOW = ", ".join(LOW_PRECISION)
 _ELSEWHERE = " (it is offered by: "
-TRAINERS_OF_PREFERENCES = ("transformers", "fsdp", "deepspeed", "reference")
+TRAINERS_OF_PREFERENCES = ("transformers", "fsdp", "deepspeed", IDEAL)
 """Frameworks below trl's trainers, and the ideal bound."""
 
 
@@ -67,7 +68,7 @@ def framework_options(framework: "Framework | Engine", plan: Mapping[str, Any]) 
     for field, allowed in framework.offers.items():
         for value, without_effect in _taken(field, plan, framework.offers):
             offered = without_effect | is_one_of(value, allowed)
-            yield Check(offered, partial(_not_offered, framework, field, value))
+            yield Check(offered, partial(_not_offered, framework, field, value), {"field": field})
 
 
 def interleaving_needs(
@@ -87,7 +88,7 @@ def interleaving_needs(
         one_chunk | (pipeline_parallel >= fewest),
         "plan.pipeline_parallel is {pipeline_parallel} with plan.virtual_stages {virtual_stages}; {framework.name} "
         "{framework.version} interleaves {fewest} stages or more",
-        {"fewest": fewest},
+        {"fewest": fewest, "field": "pipeline_parallel"},
     )
     if micro_batch is None or not framework.interleaving.whole_groups:
         return
