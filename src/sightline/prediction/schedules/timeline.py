@@ -406,7 +406,7 @@ def _chunk_seconds(profile: Profile) -> tuple[StageSeconds, StageSeconds, StageS
             [[float(times[kind]) / chunks] * chunks for times in own] for kind in range(3)
         )
         return forward_s, backward_s, weight_s
-    layers = stage_layers(layers_to_spread(profile.scenario), stages)
+    layers = stage_layers(layers_to_spread(profile.scenario), stages, plan.framework.pipeline_ends)
     heaviest = max(layers[1:-1], default=0) or 1
     parts = [("middle", count / heaviest) for count in layers]
     parts[-1] = ("last", 1.0)

@@ -136,8 +136,10 @@ class StepTimes:
 
     @property
     def slot_s(self) -> dict[str, tuple[Number, Number, Number]]:
-        """Seconds of a micro-batch by stage: forward (with data and loss), backward (with recomputation), weight
-        gradients in it."""
+        """Seconds of a micro-batch by stage: forward, backward, weight gradients in it.
+
+        Data and loss count as forward, recomputation as backward.
+        """
         pairs = zip(self.slots.stages, self.slots.slots, strict=True)
         return {stage.name: (slot.forward_s + slot.code_s, slot.backward_s, slot.weight_s) for stage, slot in pairs}
 

@@ -318,17 +318,26 @@ class TrainingKernels(TrainingAttention):
 
     def choose(self) -> list[Step]:
         """Cross-entropy; unfused it is several kernels in fp32, whose gradient autograd may write out."""
-        logits, fused = self.tokens * self.vocabulary, self.fuses("cross-entropy")
+        gathers = self.framework.allocation.gathers_logits
+        logits, fused = self.tokens * self.vocabulary * (self.t if gathers else 1.0), self.fuses("cross-entropy")
         by_autograd = self.framework.native.loss_by_autograd
         back = AUTOGRAD_BACKWARD_BYTES if by_autograd else LOSS_BACKWARD_BYTES
         sizes = [2.0 * self.element_bytes] * 2 if fused else [self._unfused(LOSS_FORWARD_BYTES), self._unfused(back)]
         kernels = (2.0, 1.0) if fused else (8.0, 3.0)
         there, back_bytes = (size * logits for size in sizes)
-        return [elementwise("head", "cross-entropy", logits, (there, back_bytes), kernels)]
+        steps = [elementwise("head", "cross-entropy", logits, (there, back_bytes), kernels)]
+        return [*self._gathered_logits(logits), *steps] if gathers else steps
+
+    def _gathered_logits(self, logits: Number) -> list[Step]:
+        """All ranks' logits: copied out of the collective's buffer, then joined; backward a rank cuts out its own."""
+        size, split = self.element_bytes * logits, 1.0 * (self.t > 1)
+        sent = collective("head", "all_gather", size, split, overlapped_with="nothing")
+        moved = split * size * 2.0
+        return [Step(sent), elementwise("head", "joined", logits, (2.0 * moved, moved / self.t), (2.0 * split, split))]
 
     def _unfused(self, whole: float) -> Number:
         """Bytes per logit that a pass of an unfused loss moves, of which ``whole`` where every rank has all logits."""
-        if not self.framework.native.loss_by_autograd:
+        if not self.framework.native.loss_by_autograd or self.framework.allocation.gathers_logits:
             return whole
         return either(self.t > 1, SPLIT_LOSS_BYTES, whole)
 
