@@ -90,7 +90,9 @@ def test_an_eager_one_has_the_kernels_and_moves_the_tensors_that_pytorch_records
         assert operator.traffic_bytes == recorded.tensors * TENSOR
 
 
-@pytest.mark.parametrize(("version", "bytes_per_logit"), [("nemo", 36.0), ("nemo-25.02", 36.0), ("nemo-25.04", 8.0)])
+@pytest.mark.parametrize(
+    ("version", "bytes_per_logit"), [("nemo", 52.0), ("nemo-25.02", 52.0), ("nemo-25.04", 10.0), ("mlperf-3", 32.0)]
+)
 def test_releases_of_nemo_differ_in_the_passes_of_the_loss(version: str, bytes_per_logit: float) -> None:
     plan = {"micro_batch": 1, "framework": "megatron", "framework_version": version}
     head = write_out(training(model=NEMOTRON, sequence_length=128, global_batch=1, plan=plan)).head

@@ -25,7 +25,7 @@ def scenario(*, without: Sequence[str] = (), **plan: Any) -> Scenario:
         global_batch=8,
         plan={"framework": "torchtitan", "micro_batch": 1, "compile": True, **plan},
     )
-    framework = behaving(asked.plan.framework, dict.fromkeys(without, False))
+    framework = behaving(asked.plan.framework, {key: frozenset() if "projections" in key else False for key in without})
     return replace(asked, plan=replace(asked.plan, framework=framework))
 
 
@@ -161,6 +161,23 @@ def test_an_uncompiled_loss_is_differentiated_tensor_by_tensor() -> None:
     assert moved(1) == (22, 26)
     assert moved(4) == (38, 38)
     assert moved(1, "native.loss_by_autograd") == moved(4, "native.loss_by_autograd") == (22, 14)
+
+
+@pytest.mark.parametrize("sequence_parallel", [False, True])
+def test_scaling_reduces_gate_and_up_apart_and_gathers_logits(sequence_parallel: bool) -> None:
+    program = write_out(scenario(framework="scaling", compile=False, **split(4, sequence_parallel=sequence_parallel)))
+    block, head = program.layers[0], program.head
+
+    def reduced(module: str) -> float:
+        sent = [op for op in block.backward if isinstance(op, Collective) and op.module == module]
+        return sum(float(op.count) for op in sent if op.kind in ("all_reduce", "reduce_scatter"))
+
+    assert len(products(block.forward, "mlp", "up")) == 2
+    assert len(products(block.forward, "qkv", "matmul")) == 1
+    assert (reduced("qkv"), reduced("mlp")) == (1, 1 if sequence_parallel else 2)
+    gathered = [op for op in head.forward if isinstance(op, Collective) and op.overlapped_with == "nothing"]
+    assert [float(op.buffer_bytes) for op in gathered] == [4 * 2 * float(head.logits)]
+    assert traffic(head.forward, "cross-entropy") == 4 * 22 * float(head.logits)
 
 
 def test_products_without_parts_stay_whole() -> None:

@@ -76,7 +76,9 @@ class _Inside:
     def __init__(self, profile: Profile, stages: int, micro_batches: int) -> None:
         plan = profile.scenario.plan
         self._stages, self._chunks = stages, int(plan.virtual_stages)
-        layers = plan.stage_layers or stage_layers(layers_to_spread(profile.scenario), stages)
+        layers = plan.stage_layers or stage_layers(
+            layers_to_spread(profile.scenario), stages, plan.framework.pipeline_ends
+        )
         self._layers, most = layers, max(layers)
         self._share = [count / most / self._chunks for count in layers]
         forward = blocks_of(profile, (FORWARD, REFERENCE), micro_batches)

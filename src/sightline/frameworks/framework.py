@@ -143,6 +143,11 @@ class Kernels:
     older_matmuls: bool = False
     """Its releases are of a time (until mid 2022) when libraries multiplied matrices with rows off 16 bytes by kernels
     several times slower than today's."""
+    loss_traffic: tuple[float, ...] = (22.0, 14.0)
+    """Bytes per logit that an unfused loss moves forward and backward: PyTorch's casts to fp32 and reads that three times
+    for its log-softmax, which it writes; the fp32 gradient is read, written and cast."""
+    fused_loss_traffic: tuple[float, ...] | None = None
+    """The same of a fused one; None: logits in and out both ways."""
     pads_vocabulary: bool = False
     """Vocabulary rounded up to whole tiles on every tensor-parallel rank."""
 
@@ -283,8 +288,10 @@ class NativePyTorch:
     """Rotary embeddings are written in complex numbers, for which TorchInductor has no code."""
     loss_by_autograd: bool = False
     """An unfused loss is PyTorch's, whose gradient autograd writes out, also over a sharded vocabulary."""
-    separate_projections: bool = False
-    """Queries, keys and values, and gate and up, are products of their own, whose input gradients are summed after."""
+    separate_projections: frozenset[Literal["qkv", "gate-up"]] = frozenset()
+    """Projections of one input that are products of their own, whose input gradients are summed after."""
+    reduces_each_gradient: bool = False
+    """Without sequence parallelism, tensor-parallel ranks reduce each of these gradients before they are summed."""
     chunked_products: bool = False
     """Tensor-parallel collectives that overlap all are cut by rank together with the product they overlap, which is a
     kernel for every rank's tokens (PyTorch's AsyncTP)."""
@@ -425,6 +432,9 @@ class Framework:
     sharding: Sharding
     overlap: Overlap = field(default_factory=Overlap)
     interleaving: Interleaving = field(default_factory=Interleaving)
+    pipeline_ends: tuple[int, ...] | None = None
+    """Modules before and behind a model's layers that count as layers where all are split evenly over the stages, the
+    surplus on the first ones; None: layers alone are where they divide (`closed_forms.layers_of_stages`)."""
     offloading: Offloading = field(default_factory=Offloading)
     fusion: Fusion = field(default_factory=Fusion)
     kernels: Kernels

@@ -234,8 +234,8 @@ class Profile:
     """Of training: the memory ledger of the first, the heaviest middle and the last pipeline stage; on unlike devices,
     or where the plan states the stages' layers, of every stage."""
     stage_times: Mapping[str, tuple[Number, Number, Number]]
-    """Of training: seconds of a micro-batch by stage: its forward pass, its backward pass (with recomputation), and the
-    weight gradients in the latter."""
+    """Of training: seconds of a micro-batch by stage: its forward pass (with data and loss), its backward pass (with
+    recomputation), and the weight gradients in the latter."""
     micro_batches: Number | None
     """Of training: micro-batches of a step on each replica; of unlike ones on those that set the pace."""
     missing: Mapping[str, str]

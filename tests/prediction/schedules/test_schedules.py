@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sightline.frameworks.behavior import read_framework
 from sightline.prediction.schedules.closed_forms import (
     in_flight,
     layers_of_stages,
@@ -176,15 +177,15 @@ def test_every_stage_runs_every_pass_once(schedule, chunks, stages, micro_batche
     assert len(spans) == 2 * stages * micro_batches * chunks
 
 
-@given(layers=st.integers(1, 200), data=st.data())
-def test_layers_fall_on_the_stages_by_one_rule(layers, data):
+@given(layers=st.integers(1, 200), ends=st.sampled_from([None, (1, 1), (1, 2)]), data=st.data())
+def test_layers_fall_on_the_stages_by_one_rule(layers, ends, data):
     stages = data.draw(st.integers(1, layers + 2))
-    each = stage_layers(layers, stages)
-    kinds = layers_of_stages(layers, stages)
+    each = stage_layers(layers, stages, ends)
+    kinds = layers_of_stages(layers, stages, ends)
     assert len(each) == stages
     assert sum(each) == layers
     assert min(each) >= 0
-    assert max(each) - min(each) <= 2
+    assert max(each) - min(each) <= 2 + (ends == (1, 2))
     assert each[0] == kinds.first
     assert kinds.last == (each[-1] if stages > 1 else 0)
     if stages > 2:
@@ -205,6 +206,11 @@ def test_layers_of_every_model_and_depth():
 
 def test_bloom_s_layers_are_spread_as_published():
     assert stage_layers(70, 12) == [5, *[6] * 10, 5]
+
+
+def test_scaling_spreads_its_embedding_last_norm_and_head_with_the_layers():
+    # pipe_partition_uniform of 43 modules: 6, 6, 6, 5, 5, 5, 5, 5
+    assert stage_layers(40, 8, read_framework("scaling").pipeline_ends) == [5, 6, 6, 5, 5, 5, 5, 3]
 
 
 def zero_bubble(stages, micro_batches, forward_s, input_s, weight_s) -> tuple[Simulation, float]:

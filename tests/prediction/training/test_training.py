@@ -68,6 +68,15 @@ def test_the_slowest_stage_sets_the_pace():
     assert working > 64 * slots["middle"] * 0.8
 
 
+@pytest.mark.parametrize("schedule", ["1f1b", "gpipe", "interleaved", "zero-bubble"])
+def test_data_and_loss_take_the_ends_of_a_pipeline_alone(schedule: str):
+    # The middle stages have 10 layers and set the pace, the ends have 8, where one micro-batch waits while it fills.
+    plan = {"pipeline_parallel": 10, "schedule": schedule, "virtual_stages": 2 if schedule == "interleaved" else 1}
+    scenario = training(cluster="10x a100-sxm-80gb", global_batch=100, plan={"micro_batch": 1, **plan})
+    fast, slow = (with_constants(scenario, micro_batch_s=seconds).step_time_s for seconds in (0.0, 1e-3))
+    assert slow - fast == pytest.approx(2e-3 / scenario.plan.virtual_stages, rel=1e-6)
+
+
 def test_a_slow_host_is_waited_for_and_a_fast_one_is_not():
     cluster = {"devices": "1x h100-sxm-80gb", "host": "epyc-7742"}
     scenario = training(model="gpt-125m", cluster=cluster, sequence_length=128, plan={"micro_batch": 1})

@@ -7,6 +7,7 @@ against.
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -45,14 +46,20 @@ class PipelineTime(NamedTuple):
         return self.work_s + self.transfer_s + self.bubble_s
 
 
-def layers_of_stages(layers: int, stages: Count) -> Stages[Number]:
+def layers_of_stages(layers: int, stages: Count, ends: tuple[int, ...] | None = None) -> Stages[Number]:
     """Return how the layers fall on the stages.
 
     Where the stages divide the layers, equally. Elsewhere embedding and head count as a unit each, and layers + 2 units
     are spread evenly, the surplus on middle stages (a last one that finds none goes to the first stage): 70 layers on
-    12 stages are 5, 6, ..., 6, 5, as in BLOOM.
+    12 stages are 5, 6, ..., 6, 5, as in BLOOM. With ``ends``, so many units before and behind the layers always count,
+    and the surplus is on the first stages.
     """
     p = stages
+    if ends is not None:
+        base, surplus = divmod(layers + sum(ends), p)
+        first = either(p == 1, layers, larger(base + (surplus > 0) - ends[0], 0))
+        last = larger(base - ends[1], 0) * (p > 1)
+        return Stages(first, smaller(base + (surplus > 1), layers - first - last), last)
     base, surplus = divmod(layers + 2, p)
     even = layers % p == 0
     quotient = layers / p
@@ -93,8 +100,12 @@ def kinds_of_stages(kinds: Sequence[LayerKind], layers: Stages[Number], stages: 
     return Stages(tuple(first), tuple(middle), tuple(last))
 
 
-def stage_layers(layers: int, stages: int) -> list[int]:
+def stage_layers(layers: int, stages: int, ends: tuple[int, ...] | None = None) -> list[int]:
     """Return the layers of each stage in order, by the rule of `layers_of_stages`."""
+    if ends is not None:
+        base, surplus = divmod(layers + sum(ends), stages)
+        cuts = [min(max(i * base + min(i, surplus) - ends[0], 0), layers) for i in range(stages + 1)]
+        return [b - a for a, b in pairwise(cuts)]
     if layers % stages == 0:
         return [layers // stages] * stages
     base, surplus = divmod(layers + 2, stages)

@@ -336,12 +336,12 @@ def timeline(profile: Profile) -> list[Span]:
     """Return what every pipeline stage does in a predicted step, by stage and time; the last span ends with the step.
 
     The schedule is played out with each stage's own seconds; then follow, on all stages at once and at the length that
-    shows in the step: gradient reduction, the tied table's gradients, optimizer, and the host's own time (that of each
-    micro-batch is gathered there). A schedule of more than ``MOST_SPANS`` spans is played out with fewer micro-batches,
-    and one span per stage stands for the others. The prediction takes a pipeline's length from a closed form, which
-    differs from the schedule played out by up to some percent where stages differ: a schedule that ends earlier waits
-    until then, a longer one is shortened in proportion. Left out: work hidden behind compute; a stage's embedding or
-    head is spread evenly over its chunks.
+    shows in the step: gradient reduction, the tied table's gradients, optimizer, and the host's own time. A schedule of
+    more than ``MOST_SPANS`` spans is played out with fewer micro-batches, and one span per stage stands for the others.
+    The prediction takes a pipeline's length from a closed form, which differs from the schedule played out by up to
+    some percent where stages differ: a schedule that ends earlier waits until then, a longer one is shortened in
+    proportion. Left out: work hidden behind compute; a stage's embedding, head, data or loss are spread evenly over its
+    chunks.
     """
     if not profile.rows:
         raise ValueError("a timeline needs the table of one predicted scenario")
@@ -406,7 +406,7 @@ def _chunk_seconds(profile: Profile) -> tuple[StageSeconds, StageSeconds, StageS
             [[float(times[kind]) / chunks] * chunks for times in own] for kind in range(3)
         )
         return forward_s, backward_s, weight_s
-    layers = stage_layers(layers_to_spread(profile.scenario), stages)
+    layers = stage_layers(layers_to_spread(profile.scenario), stages, plan.framework.pipeline_ends)
     heaviest = max(layers[1:-1], default=0) or 1
     parts = [("middle", count / heaviest) for count in layers]
     parts[-1] = ("last", 1.0)

@@ -214,6 +214,8 @@ class Slot(NamedTuple):
     forward_s: Number = 0.0
     backward_s: Number = 0.0
     """Recomputation and backward pass."""
+    code_s: Number = 0.0
+    """Seconds that the device waits for the framework's code around the passes."""
     total_s: Number = 0.0
 
 
@@ -247,14 +249,17 @@ class PipelineSlots:
         return self.through(figure) - figure(self.slot)
 
 
-class Launches(NamedTuple):
-    """Host time per kernel of a pass."""
+class HostTimes(NamedTuple):
+    """Host time per kernel of a pass, and of what is around the passes of a micro-batch."""
 
     forward_s: Number
     backward_s: Number
+    micro_batch_s: Number
+    """Loading data, which the ends of a pipeline do, and the loss (Megatron-LM at core_v0.12.0: ``get_batch`` of
+    pretrain_gpt.py returns nothing on middle stages; DeepSpeed's and Scaling's ``LoadMicroBatch`` is theirs alone)."""
 
 
-def pipeline_slots(scenario: Scenario, blocks: Sequence[BlockTimes], launches: Launches) -> PipelineSlots:
+def pipeline_slots(scenario: Scenario, blocks: Sequence[BlockTimes], launches: HostTimes) -> PipelineSlots:
     """Return what one micro-batch of the ``blocks`` (each kind of layer, embedding, head) takes on the stages."""
     stages = stage_contents(scenario)
     # The middle stages share the layers that first and last leave.
@@ -263,7 +268,7 @@ def pipeline_slots(scenario: Scenario, blocks: Sequence[BlockTimes], launches: L
 
 
 def slots_of(
-    stages: Sequence[StageContents], counts: Sequence[Number], blocks: Sequence[BlockTimes], launches: Launches
+    stages: Sequence[StageContents], counts: Sequence[Number], blocks: Sequence[BlockTimes], launches: HostTimes
 ) -> PipelineSlots:
     """Return what one micro-batch takes on stages, each of which stands for so many of the pipeline."""
     slots = [_slot(blocks, launches, stage) for stage in stages]
@@ -278,7 +283,7 @@ def slots_of(
     )
 
 
-def _slot(blocks: Sequence[BlockTimes], launches: Launches, stage: StageContents) -> Slot:
+def _slot(blocks: Sequence[BlockTimes], launches: HostTimes, stage: StageContents) -> Slot:
     if stage.is_empty:
         return Slot()
     counts = (*stage.kinds, stage.embedding, stage.head)
@@ -297,6 +302,8 @@ def _slot(blocks: Sequence[BlockTimes], launches: Launches, stage: StageContents
     before_s = again.without(last).waiting_s(again_launch_s - launches.backward_s * last.launches)
     backward_wait_s = larger(again.waiting_s(again_launch_s), before_s)
     forward_s, backward_s = forward.device_s + forward_wait_s, again.device_s + backward_wait_s
+    # Either end loads data; how much of the time is the loss, which the last one alone has, was measured nowhere.
+    code_s = smaller(stage.embedding + stage.head, 1.0) * launches.micro_batch_s
     # The rest is what others wait for: done or launched, whichever takes longer.
     rest_s = larger(
         again.device_s + again.blocked_s - weights.device_s, again_launch_s - launches.backward_s * weights.launches
@@ -311,7 +318,8 @@ def _slot(blocks: Sequence[BlockTimes], launches: Launches, stage: StageContents
         backward_wait_s=backward_wait_s,
         forward_s=forward_s,
         backward_s=backward_s,
-        total_s=forward_s + backward_s,
+        code_s=code_s,
+        total_s=forward_s + backward_s + code_s,
     )
 
 

@@ -16,7 +16,7 @@ from sightline.cost.prices import price as price_operators
 from sightline.prediction.pass_times import PriceRows, in_eager_step, step_execution
 from sightline.prediction.training.constants import TrainingConstants, attention_kernel
 from sightline.prediction.training.knowledge import Knowledge, in_framework, training_groups
-from sightline.prediction.training.micro_batch import BlockTimes, Launches, Overlap, block_times, pipeline_slots
+from sightline.prediction.training.micro_batch import BlockTimes, HostTimes, Overlap, block_times, pipeline_slots
 from sightline.prediction.training.stages import ProgramSizes, alone_on_a_stage, program_sizes
 from sightline.program import Elementwise, Program, write_out
 from sightline.quantities import Number, distinct
@@ -80,7 +80,7 @@ class Priced:
     alone: Prices
     """Those of operators whatever framework runs them; none of a mesh whose rows were priced once."""
     prices: Prices
-    launches: Launches
+    launches: HostTimes
     overlap: Overlap
     times: tuple[BlockTimes, ...]
     """Those of each kind of layer, of the embedding and of the head."""
@@ -185,7 +185,8 @@ def _priced(scenario: Scenario, constants: TrainingConstants) -> Priced:
 def _timed(scenario: Scenario, program: Program, constants: TrainingConstants, prices: Prices) -> dict[str, Any]:
     """What constants make of the prices of a micro-batch's operators, by the fields of `Priced`."""
     own = scenario.cluster.host.launch_time_s
-    launches = Launches(constants.launch_forward_s, constants.launch_backward_s) if own is None else Launches(own, own)
+    forward_s, backward_s = (constants.launch_forward_s, constants.launch_backward_s) if own is None else (own, own)
+    launches = HostTimes(forward_s, backward_s, constants.micro_batch_s)
     overlap = _overlap(scenario, constants)
     blocks = (*program.layers, program.embedding, program.head)
     times = tuple(block_times(block, prices, overlap, launches.forward_s) for block in blocks)

@@ -68,7 +68,7 @@ def _kinds(scenario: Scenario) -> Stages[tuple[Number, ...]]:
     """Layers of each kind on the stages; those of multi-token prediction are the last ones of the last stage."""
     plan, model = scenario.plan, scenario.model
     p, further = plan.pipeline_parallel, plan.prediction_layers
-    layers = layers_of_stages(layers_to_spread(scenario), p)
+    layers = layers_of_stages(layers_to_spread(scenario), p, plan.framework.pipeline_ends)
     if not further:
         return kinds_of_stages(model.kinds, layers, p)
     alone, pipelined = 1.0 * (p == 1), 1.0 * (p > 1)

@@ -136,9 +136,12 @@ class StepTimes:
 
     @property
     def slot_s(self) -> dict[str, tuple[Number, Number, Number]]:
-        """Seconds of a micro-batch by stage: forward, backward (with recomputation), weight gradients in it."""
+        """Seconds of a micro-batch by stage: forward, backward, weight gradients in it.
+
+        Data and loss count as forward, recomputation as backward.
+        """
         pairs = zip(self.slots.stages, self.slots.slots, strict=True)
-        return {stage.name: (slot.forward_s, slot.backward_s, slot.weight_s) for stage, slot in pairs}
+        return {stage.name: (slot.forward_s + slot.code_s, slot.backward_s, slot.weight_s) for stage, slot in pairs}
 
     @property
     def terms_of_phases(self) -> dict[str, tuple[Number, ...]]:
@@ -210,7 +213,7 @@ def step_times(
     sent = _sent(priced, boundary or scenario.cluster) if like is None else like.sent
     tensors = trained_tensors(scenario, slowest.layers)
     loops_s = tensor_calls_s(plan, priced.device_model, tensors, m, priced.launches.forward_s)
-    host_s = m * (slot.forward_wait_s + slot.backward_wait_s + constants.micro_batch_s) + constants.step_s
+    host_s = m * (slot.forward_wait_s + slot.backward_wait_s + slot.code_s) + constants.step_s
     data_parallel = _between_replicas(priced, slots, m, parameters, stored, on)
     offload = offload_time(
         plan,
@@ -232,11 +235,13 @@ def step_times(
         micro_batches=m,
         host_s=host_s + loops_s,
         tensor_calls_s=loops_s,
-        forward_pass_s=slots.slots[0].forward_s / forward_passes + constants.micro_batch_s,
+        forward_pass_s=slots.slots[0].forward_s / forward_passes + slots.slots[0].code_s,
         pipeline=_pipeline(priced, slots, m, sent.seconds(sent.activations, priced)),
         data_parallel=data_parallel,
         tied_embedding_s=sent.seconds(sent.table, priced),
-        longest_samples_s=for_longest_samples_s(scenario, priced.program, priced.prices, slowest, slot.total_s, m),
+        longest_samples_s=for_longest_samples_s(
+            scenario, priced.program, priced.prices, slowest, slot.total_s - slot.code_s, m
+        ),
         slowest_device_s=_slowest_device_s(priced, slot, m),
         offload=offload,
         update=step_of_optimizer(priced, shares, slowest, pace_sizes, parameters, on.ranks[0].sharding),

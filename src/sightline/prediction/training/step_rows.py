@@ -71,7 +71,7 @@ def _levels_of_passes(priced: Priced, times: StepTimes) -> tuple[dict[str, Numbe
     return (
         summed(*work[True], {"network": m * slot.forward.collective_s, "host": m * slot.forward_wait_s}),
         summed(*work[False], {"network": m * again_s, "host": m * slot.backward_wait_s}),
-        {"host": m * priced.constants.micro_batch_s},
+        {"host": m * slot.code_s},
     )
 
 
@@ -173,8 +173,9 @@ def _merged(rows: list[Row]) -> list[Row]:
 def _step_rows(priced: Priced, times: StepTimes) -> Iterator[Row]:
     """What is no part of a block: the optimizer, activations handed over, gradients, the bubble, the host."""
     c, m, phases = priced.constants, times.micro_batches, times.phases
+    code_s = m * times.slots.slot.code_s
     update_s = phases["optimizer"] - times.update.operators_s
-    own_s = m * c.micro_batch_s + c.step_s + times.tensor_calls_s
+    own_s = code_s + c.step_s + times.tensor_calls_s
     by_host, waited = times.offload.update_s > 0, longest(LEVELS, summed(*_levels_of_passes(priced, times)))
     bound, level = ("host", "host") if by_host else ("memory", "l2" if streaming_level(priced.device_model) else "dram")
     yield _step_row("optimizer", "optimizer", "update", update_s, bound, level, bytes=float(times.update.traffic_bytes))
@@ -182,7 +183,7 @@ def _step_rows(priced: Priced, times: StepTimes) -> Iterator[Row]:
     events += [
         ("pipeline_bubble", "schedule", "bubble", 1.0, 0.0, phases["pipeline_bubble"], "bubble"),
         ("host", "host", "waiting for launches", 1.0, 0.0, phases["host"] - own_s, "host"),
-        ("host", "host", "framework, per micro-batch", m, 0.0, m * c.micro_batch_s, "host"),
+        ("host", "host", "framework, per micro-batch", m, 0.0, code_s, "host"),
         ("host", "host", "framework, per step", 1.0, 0.0, c.step_s, "host"),
         ("host", "host", "framework, per trained tensor", 1.0, 0.0, times.tensor_calls_s, "host"),
     ]

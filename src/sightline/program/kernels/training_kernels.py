@@ -170,12 +170,9 @@ GATE_KERNELS = 6.0
 """Sigmoid of the strength; cast, bias, softplus, exponent and product of the decay."""
 
 
-LOSS_FORWARD_BYTES = 22.0
-"""Bytes per logit of an unfused loss forward: cast to fp32, maximum, subtraction, exponent and sum (4-byte passes)."""
-LOSS_BACKWARD_BYTES = 14.0
-"""Bytes per logit of an unfused loss backward: fp32 gradient in and out, cast to 16 bit."""
 AUTOGRAD_BACKWARD_BYTES = 26.0
-"""The same where autograd writes the gradient of picking labels, from zeros, and log-softmax reads it twice."""
+"""Bytes per logit of a loss backward where autograd writes the gradient of picking labels, from zeros, and log-softmax
+reads it twice."""
 SPLIT_LOSS_BYTES = 38.0
 """Bytes per logit of either pass over a sharded vocabulary, tensor by tensor
 (torch.distributed.tensor.parallel.loss)."""
@@ -318,17 +315,29 @@ class TrainingKernels(TrainingAttention):
 
     def choose(self) -> list[Step]:
         """Cross-entropy; unfused it is several kernels in fp32, whose gradient autograd may write out."""
-        logits, fused = self.tokens * self.vocabulary, self.fuses("cross-entropy")
-        by_autograd = self.framework.native.loss_by_autograd
-        back = AUTOGRAD_BACKWARD_BYTES if by_autograd else LOSS_BACKWARD_BYTES
-        sizes = [2.0 * self.element_bytes] * 2 if fused else [self._unfused(LOSS_FORWARD_BYTES), self._unfused(back)]
-        kernels = (2.0, 1.0) if fused else (8.0, 3.0)
+        gathers = self.framework.allocation.gathers_logits
+        logits, fused = self.tokens * self.vocabulary * (self.t if gathers else 1.0), self.fuses("cross-entropy")
+        traffic = self.framework.kernels
+        if fused:
+            sizes, kernels = traffic.fused_loss_traffic or (2.0 * self.element_bytes,) * 2, (2.0, 1.0)
+        else:
+            forward, back = traffic.loss_traffic
+            back = AUTOGRAD_BACKWARD_BYTES if self.framework.native.loss_by_autograd else back
+            sizes, kernels = (self._unfused(forward), self._unfused(back)), (8.0, 3.0)
         there, back_bytes = (size * logits for size in sizes)
-        return [elementwise("head", "cross-entropy", logits, (there, back_bytes), kernels)]
+        steps = [elementwise("head", "cross-entropy", logits, (there, back_bytes), kernels)]
+        return [*self._gathered_logits(logits), *steps] if gathers else steps
+
+    def _gathered_logits(self, logits: Number) -> list[Step]:
+        """All ranks' logits: copied out of the collective's buffer, then joined; backward a rank cuts out its own."""
+        size, split = self.element_bytes * logits, 1.0 * (self.t > 1)
+        sent = collective("head", "all_gather", size, split, overlapped_with="nothing")
+        moved = split * size * 2.0
+        return [Step(sent), elementwise("head", "joined", logits, (2.0 * moved, moved / self.t), (2.0 * split, split))]
 
     def _unfused(self, whole: float) -> Number:
         """Bytes per logit that a pass of an unfused loss moves, of which ``whole`` where every rank has all logits."""
-        if not self.framework.native.loss_by_autograd:
+        if not self.framework.native.loss_by_autograd or self.framework.allocation.gathers_logits:
             return whole
         return either(self.t > 1, SPLIT_LOSS_BYTES, whole)
 

@@ -103,13 +103,14 @@ class TrainingLinear(TrainingShapes):
         """A linear layer with what makes its operands: from 16 bits to fewer, or from fewer to 16 bits."""
         trained, weights = self.trained.projections, plain.weights
         native = self.framework.native
-        if trained and self.low is None and not native.separate_projections and not native.chunked_products:
+        apart = layer.name in native.separate_projections
+        if trained and self.low is None and not apart and not native.chunked_products:
             return plain
         module, gathered, scattered = layer.module, layer.gathered, layer.scattered
         each = layer.batch * (self.tokens if layer.rows is None else layer.rows)
         inputs, outputs = each * layer.inputs, each * layer.outputs
         forward, backward = plain.forward, plain.backward
-        if trained:
+        if trained and apart:
             forward, backward = _apart(self, forward), _apart(self, backward)
         forward, backward = ([low_precision(self, op) for op in operators] for operators in (forward, backward))
         if trained and (gathered or scattered):
@@ -138,8 +139,10 @@ class TrainingLinear(TrainingShapes):
 
         ``enters`` is False where the input was gathered for others already, and its gradient is summed with theirs.
         """
-        joined, trained = not self.framework.native.separate_projections, self.trained.projections
-        left = leave_backward(self, module, trained=trained, joined=joined)
+        native, trained = self.framework.native, self.trained.projections
+        apart = ("qkv" if module == "qkv" else "gate-up") in native.separate_projections
+        each = len(targets) if apart and native.reduces_each_gradient else 1
+        left = leave_backward(self, module, trained=trained, joined=not apart, each=each)
         entering = Step(enter_adapted(self, module, targets), left)
         return [*([entering] if enters else []), *projections, Step((), reenter_region(self, module))]
 
@@ -158,8 +161,6 @@ def _apart(x: TrainingShapes, operators: Sequence[Operator]) -> list[Operator]:
 
     The first keeps the input.
     """
-    if not x.framework.native.separate_projections:
-        return list(operators)
     return [part for operator in operators for part in _parts(x, operator)]
 
 

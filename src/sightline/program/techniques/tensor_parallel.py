@@ -45,17 +45,20 @@ def leave_region(x: TrainingShapes, module: Module) -> list[Operator]:
     return [*operators, moving(module, "pieces summed", traffic, count=x.split)]
 
 
-def leave_backward(x: TrainingShapes, module: Module, *, trained: bool, joined: bool = True) -> list[Operator]:
+def leave_backward(
+    x: TrainingShapes, module: Module, *, trained: bool, joined: bool = True, each: int = 1
+) -> list[Operator]:
     """Backward after a column-split projection: input gradients are reduced while the weight gradient is made.
 
     Weights that are not ``trained`` have none, so nothing is left to overlap with (TransformerEngine's
     `layernorm_linear.py`). Where collectives are cut together with the input gradient's product, a gradient that is a
-    sum over separate projections, not ``joined``, leaves none to cut.
+    sum over separate projections, not ``joined``, leaves none to cut. There are ``each`` gradients to reduce without
+    sequence parallelism.
     """
     overlapped_with: OverlappedWith = "weight gradient" if trained else "nothing"
     if trained and (x.framework.native.chunked_products or x.framework.is_bound):
         overlapped_with = "projections" if joined else "nothing"
-    return summed(x, module, x.hidden_bytes, overlapped_with)
+    return summed(x, module, x.hidden_bytes, overlapped_with, each)
 
 
 def gathered(
@@ -66,12 +69,15 @@ def gathered(
 
 
 def summed(
-    x: TrainingShapes, module: Module, size: Number, overlapped_with: OverlappedWith = "projections"
+    x: TrainingShapes, module: Module, size: Number, overlapped_with: OverlappedWith = "projections", each: int = 1
 ) -> list[Operator]:
-    """Return how partial sums of ``size`` bytes are added up, and scattered with sequence parallelism."""
+    """Return how partial sums of ``size`` bytes are added up: ``each`` of so many, or all scattered as one.
+
+    Sequence parallelism scatters.
+    """
     if not anywhere(x.t > 1):
         return []
-    whole = (x.t > 1) * (1.0 - x.split)
+    whole = (x.t > 1) * (1.0 - x.split) * each
     return [
         *collective(module, "all_reduce", size, whole, overlapped_with=overlapped_with),
         *collective(module, "reduce_scatter", size, x.split, overlapped_with=overlapped_with),
