@@ -133,6 +133,8 @@ class Kernels:
     accumulation_traffic: Number
     """Bytes per parameter and micro-batch of adding a weight gradient to what is there, or copying it to a bucket;
     where accumulation is fused the matmul's output moves this much per element."""
+    accumulation_in: Mapping[str, float] = field(default_factory=dict)
+    """The same by compute dtype, where it is not ``accumulation_traffic``."""
     optimizer_traffic: float
     """Bytes per parameter that the optimizer step moves: clipping, unscaling, update and casts."""
     host_update_traffic: float = 30.0
@@ -143,6 +145,9 @@ class Kernels:
     several times slower than today's."""
     pads_vocabulary: bool = False
     """Vocabulary rounded up to whole tiles on every tensor-parallel rank."""
+
+    def __post_init__(self) -> None:
+        fix_mappings(self)
 
 
 @description
