@@ -346,6 +346,8 @@ class ZeroEngine:
     tensor_calls: Mapping[int, TensorCalls] = field(default_factory=dict)
     """Loops over trained tensors by stage; of stage 0 in bf16 alone, which is ``BF16_Optimizer``. The device waits for
     them: its queue is empty behind a backward pass, and a norm that the host reads takes two launches."""
+    fp16_calls: Mapping[int, TensorCalls] = field(default_factory=dict)
+    """The same that fp16 adds, whose scaled gradients may overflow; of stage 0 all of ``FP16_UnfusedOptimizer``."""
     flattens_gradients: bool = False
     """An update makes one flat tensor of a rank's gradients and another in fp32 (``single_grad_partition`` of
     ``runtime/zero/stage_1_and_2.py``)."""
