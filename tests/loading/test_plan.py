@@ -50,6 +50,7 @@ TRAINING_ONLY: Mapping[str, tuple[Values, Values]] = {
     "offload": (("none", [], ["none"]), ("optimizer", ["parameters"])),
     "optimizer": ((), ("adamw", "muon")),
     "compile": ((False,), (True,)),
+    "launch_blocking": ((False,), (True,)),
     "split": ((), ("pipeline", "data")),
     "stage_layers": ((), ([16, 16],)),
 }

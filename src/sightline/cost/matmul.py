@@ -25,6 +25,14 @@ from sightline.scenario.precision import MATMUL_FORMATS
 
 BLOCK_ROWS = 16.0
 """Rows that a tensor core's instruction takes at a time."""
+OLDER_VECTOR_SHARE = 0.6
+"""Share of the vector units' rate at which libraries up to CUDA 11.6 multiply matrices whose rows start off 16 bytes.
+
+In tiles of ``OLDER_TILE`` rows and columns: 0.5 over 197 tokens of 1,024 heads (A100, facebookresearch/xformers#434),
+0.7 with BLOOM's heads of 150 (bigscience-workshop/bigscience@9e64ede, 14,400 wide against 13,824)."""
+OLDER_TILE = 64.0
+TENSOR_CORE_ALIGNMENT = 4
+"""Logarithm of the bytes that rows start on for those libraries' tensor core kernels."""
 
 
 @record
@@ -61,6 +69,8 @@ class MatmulConstants(Stated):
     tiles: tuple[tuple[float, float], ...]
     """Output tiles (rows, columns) that the library's kernels come in."""
 
+    older_flops: Number = 0.0
+    """FLOP/s of an older library's products with rows off 16 bytes; 0 for today's libraries."""
     misaligned_loads: tuple[float, ...] = ()
     """Time of loading operands whose rows start at multiples of only 2, 4 and 8 bytes over that of aligned ones, where
     the library has kernels that load so little at a time; the arithmetic takes as long as ever. Empty: such products
@@ -90,9 +100,10 @@ class MatmulConstants(Stated):
             return 1.0
         return self.surface.factor(m, n, k, kind=kind_of(m) if self.surface.kinds > 1 else 0)
 
-    def of_older_library(self) -> "MatmulConstants":
-        """The same of CUDA 11.6 and before, whose kernels for such rows were others."""
-        return self if not self.misaligned_loads else replace(self, misaligned_loads=())
+    def of_older_library(self, device: Device) -> "MatmulConstants":
+        """The same of CUDA 11.6 and before, which multiplied such rows on the vector units."""
+        older_flops = OLDER_VECTOR_SHARE * device.vector_flops
+        return self if not self.misaligned_loads else replace(self, older_flops=older_flops)
 
     def without_surface(self) -> "MatmulConstants":
         """The formula's own constants."""
@@ -422,6 +433,9 @@ def _busy_time(x: _Products, row: Array, c: MatmulConstants) -> Array:
         loads = _by_alignment((*c.misaligned_loads, *(1.0,) * (len(slowdown) - short)))[aligned]
         if (loads > 1.0).any():
             kernel_s = np.maximum(kernel_s, _kernel_time_in_chunks(x._replace(l2_bandwidth=x.l2_bandwidth / loads), c))
+    if np.any(c.older_flops):
+        flops = 2.0 * x.batch * rounded_up(x.m, OLDER_TILE) * rounded_up(x.n, OLDER_TILE) * x.k
+        kernel_s = np.where(aligned < TENSOR_CORE_ALIGNMENT, np.maximum(kernel_s, flops / c.older_flops), kernel_s)
     slowed: Array = kernel_s / (1 - c.throttled_share * kernel_s / (kernel_s + c.throttle_s))
     return slowed
 
@@ -494,7 +508,7 @@ def _of_family(model: DeviceModel, kernel: str, dtype: str) -> MatmulConstants:
     if model.kernels.single_products:
         return borrowed_matmul(family, device, kernel).without_quantization()
     constants = load_matmul(family, kernel).without_quantization().without_surface()
-    return constants.of_older_library() if model.kernels.older_matmuls else constants
+    return constants.of_older_library(device) if model.kernels.older_matmuls else constants
 
 
 def price_matrix_vector(alike: Alike, on: Ranks) -> OperatorCost:

@@ -135,6 +135,8 @@ class Kernels:
     accumulation_traffic: Number
     """Bytes per parameter and micro-batch of adding a weight gradient to what is there, or copying it to a bucket;
     where accumulation is fused the matmul's output moves this much per element."""
+    accumulation_in: Mapping[str, float] = field(default_factory=dict)
+    """The same by compute dtype, where it is not ``accumulation_traffic``."""
     optimizer_traffic: float
     """Bytes per parameter that the optimizer step moves: clipping, unscaling, update and casts."""
     host_update_traffic: float = 30.0
@@ -150,6 +152,9 @@ class Kernels:
     """The same of a fused one; None: logits in and out both ways."""
     pads_vocabulary: bool = False
     """Vocabulary rounded up to whole tiles on every tensor-parallel rank."""
+
+    def __post_init__(self) -> None:
+        fix_mappings(self)
 
 
 @description
@@ -357,6 +362,8 @@ class ZeroEngine:
     tensor_calls: Mapping[int, TensorCalls] = field(default_factory=dict)
     """Loops over trained tensors by stage; of stage 0 in bf16 alone, which is ``BF16_Optimizer``. The device waits for
     them: its queue is empty behind a backward pass, and a norm that the host reads takes two launches."""
+    fp16_calls: Mapping[int, TensorCalls] = field(default_factory=dict)
+    """The same that fp16 adds, whose scaled gradients may overflow; of stage 0 all of ``FP16_UnfusedOptimizer``."""
     flattens_gradients: bool = False
     """An update makes one flat tensor of a rank's gradients and another in fp32 (``single_grad_partition`` of
     ``runtime/zero/stage_1_and_2.py``)."""

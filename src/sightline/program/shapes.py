@@ -142,6 +142,10 @@ def framework_under(plan: Plan, *, log_probabilities: bool = False) -> Framework
             fusion=replace(framework.fusion, fused=framework.fusion.fused - {LOSS}),
             native=replace(framework.native, loss_by_autograd=True),
         )
+    kernels = framework.kernels
+    if plan.high_precision_dtype in kernels.accumulation_in:
+        kernels = replace(kernels, accumulation_traffic=kernels.accumulation_in[plan.high_precision_dtype])
+        framework = replace(framework, kernels=kernels)
     whole = framework.native.pipeline_accumulation_traffic
     if whole and np.any(np.asarray(plan.pipeline_parallel) > 1):
         traffic = np.where(np.asarray(plan.pipeline_parallel) > 1, whole, framework.kernels.accumulation_traffic)

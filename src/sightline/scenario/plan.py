@@ -166,6 +166,8 @@ class Plan:
     """Heterogeneous clusters only: sequences of a step that each device type takes; default: by speed."""
     compile: bool = False
     """A compiler fuses element-wise kernels."""
+    launch_blocking: bool = False
+    """The host waits for every kernel that it launches (``CUDA_LAUNCH_BLOCKING=1``)."""
 
     def __post_init__(self) -> None:
         """Let the framework behave as the plan's choices say."""

@@ -19,7 +19,7 @@ def seconds(m, n, k, batch=1, device=A100, family="a100-sxm", older=False):
     moved = 2.0 * batch * (m * k + k * n + m * n)
     product = SimpleNamespace(**sizes, element_bytes=2.0, weight_bytes=None, flops=2.0 * m * n * k * batch, bytes=moved)
     constants = load_matmul(family).without_surface()
-    return matmul_cost(product, device, constants.of_older_library() if older else constants).time_s
+    return matmul_cost(product, device, constants.of_older_library(device) if older else constants).time_s
 
 
 @pytest.mark.parametrize(("width", "measured_us"), [(64, 729.9), (80, 864.5), (88, 938.8)])

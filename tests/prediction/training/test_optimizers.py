@@ -94,3 +94,12 @@ def test_muon_on_a_mesh_costs_what_each_plan_costs():
     for i, stage in enumerate((0, 1, 3)):
         one = step("muon", zero_stage=stage)
         assert together.step_time_s[i] == pytest.approx(float(one.step_time_s), rel=1e-12)
+
+
+def test_sums_of_bf16_gradients_in_fp32_take_a_cast_and_an_addition_every_pass():
+    def moved(dtype):
+        plan = {"framework": "megatron-deepspeed", "framework_version": "2022-02", "micro_batch": 1, "dtype": dtype}
+        program = write_out(training(model="gpt-1.3b", cluster="8x a100-sxm-80gb", global_batch=64, plan=plan))
+        return sum(op.bytes for op in program.layers[0].backward if op.part == "accumulation")
+
+    assert moved("bf16") / moved("fp16") == pytest.approx((2 + 4 + 3 * 4) / (3 * 2))

@@ -39,11 +39,20 @@ def test_zero_leaves_a_rank_the_loops_over_its_shard() -> None:
     assert two == pytest.approx(4 * eight)
 
 
-def test_only_the_optimizer_of_bf16_loops_without_zero() -> None:
+def test_optimizers_of_16_bits_loop_without_zero() -> None:
     assert loops_s() > 0.0
-    assert loops_s(dtype="fp16") == 0.0
+    assert loops_s(dtype="fp16") > 0.0
+    assert loops_s(dtype="fp32") == 0.0
     assert loops_s(zero_stage=3) == 0.0
     assert loops_s(framework="fsdp", framework_version="2024-01") == 0.0
+
+
+def test_fp16_looks_for_overflows_in_every_tensor_of_a_shard() -> None:
+    for version, calls in (("0.12", (5, 8)), ("0.18", (3, 10))):
+        bf16_s, fp16_s = (
+            loops_s(framework_version=version, adapter=LORA, zero_stage=2, dtype=dtype) for dtype in ("bf16", "fp16")
+        )
+        assert fp16_s / bf16_s == pytest.approx(calls[1] / calls[0])
 
 
 def test_gradients_are_added_up_behind_every_backward_pass() -> None:

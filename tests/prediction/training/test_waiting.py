@@ -60,6 +60,14 @@ def test_a_few_nodes_lose_little_and_thousands_not_much_more():
 def test_who_waits_for_the_host_has_time_to_catch_up():
     held = SLOT._replace(forward_wait_s=1.0)
     assert for_slowest_device_s(1024, held, 8.0) == 0.0
+    assert for_slowest_device_s(1024, held, 8.0, blocking=True) == for_slowest_device_s(1024, SLOT, 8.0)
+
+
+def test_blocking_launches_hide_behind_no_kernel():
+    free, blocked = (asked(1, launch_blocking=blocking) for blocking in (False, True))
+    launched_s = blocked.phases["host"] - free.phases["host"]
+    assert launched_s > 0.1 * free.phases["host"]
+    assert blocked.step_time_s == pytest.approx(free.step_time_s + launched_s)
 
 
 @pytest.mark.parametrize("plan", [{}, {"tensor_parallel": 8}, {"tensor_parallel": 2, "pipeline_parallel": 4}])

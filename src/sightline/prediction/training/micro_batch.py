@@ -257,6 +257,12 @@ class HostTimes(NamedTuple):
     micro_batch_s: Number
     """Loading data, which the ends of a pipeline do, and the loss (Megatron-LM at core_v0.12.0: ``get_batch`` of
     pretrain_gpt.py returns nothing on middle stages; DeepSpeed's and Scaling's ``LoadMicroBatch`` is theirs alone)."""
+    blocking: bool = False
+    """The host launches a kernel when the one before is done, so that the device waits for every launch."""
+
+    def waiting_s(self, times: PassTimes, host_s: Number) -> Number:
+        """Return the seconds that the device waits in a pass whose launches take the host ``host_s``."""
+        return host_s if self.blocking else times.waiting_s(host_s)
 
 
 def pipeline_slots(scenario: Scenario, blocks: Sequence[BlockTimes], launches: HostTimes) -> PipelineSlots:
@@ -294,20 +300,19 @@ def _slot(blocks: Sequence[BlockTimes], launches: HostTimes, stage: StageContent
         forward = sum_of_passes((1.0, 1.0), (forward, reference))
     again = sum_of_passes((1.0, 1.0), (recompute, backward))
     # Its last block is the head forward and the embedding backward.
-    forward_wait_s = forward.waiting_s(launches.forward_s * forward.launches)
+    forward_wait_s = launches.waiting_s(forward, launches.forward_s * forward.launches)
     before = forward.without(blocks[-1].forward.times(stage.head))
-    forward_wait_s = larger(forward_wait_s, before.waiting_s(launches.forward_s * before.launches))
+    forward_wait_s = larger(forward_wait_s, launches.waiting_s(before, launches.forward_s * before.launches))
     again_launch_s = launches.forward_s * recompute.launches + launches.backward_s * backward.launches
     last = blocks[-2].backward.times(stage.embedding)
-    before_s = again.without(last).waiting_s(again_launch_s - launches.backward_s * last.launches)
-    backward_wait_s = larger(again.waiting_s(again_launch_s), before_s)
+    before_s = launches.waiting_s(again.without(last), again_launch_s - launches.backward_s * last.launches)
+    backward_wait_s = larger(launches.waiting_s(again, again_launch_s), before_s)
     forward_s, backward_s = forward.device_s + forward_wait_s, again.device_s + backward_wait_s
     # Either end loads data; how much of the time is the loss, which the last one alone has, was measured nowhere.
     code_s = smaller(stage.embedding + stage.head, 1.0) * launches.micro_batch_s
-    # The rest is what others wait for: done or launched, whichever takes longer.
-    rest_s = larger(
-        again.device_s + again.blocked_s - weights.device_s, again_launch_s - launches.backward_s * weights.launches
-    )
+    # The rest is what others wait for: done or launched, whichever takes longer, or both.
+    rest, rest_launch_s = again.without(weights), again_launch_s - launches.backward_s * weights.launches
+    rest_s = rest.device_s + launches.waiting_s(rest, rest_launch_s)
     return Slot(
         forward=forward,
         recompute=recompute,

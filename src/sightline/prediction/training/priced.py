@@ -186,7 +186,7 @@ def _timed(scenario: Scenario, program: Program, constants: TrainingConstants, p
     """What constants make of the prices of a micro-batch's operators, by the fields of `Priced`."""
     own = scenario.cluster.host.launch_time_s
     forward_s, backward_s = (constants.launch_forward_s, constants.launch_backward_s) if own is None else (own, own)
-    launches = HostTimes(forward_s, backward_s, constants.micro_batch_s)
+    launches = HostTimes(forward_s, backward_s, constants.micro_batch_s, scenario.plan.launch_blocking)
     overlap = _overlap(scenario, constants)
     blocks = (*program.layers, program.embedding, program.head)
     times = tuple(block_times(block, prices, overlap, launches.forward_s) for block in blocks)

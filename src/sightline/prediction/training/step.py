@@ -50,12 +50,12 @@ next in two traces of training (arXiv 2505.05713, its artifact), so 0.6 % of a d
 """
 
 
-def for_slowest_device_s(devices: Count, slot: Slot, micro_batches: Number) -> Number:
+def for_slowest_device_s(devices: Count, slot: Slot, micro_batches: Number, *, blocking: bool = False) -> Number:
     """Return the seconds by which a step on ``devices`` outlasts that of the mean device; exactly 0 for one.
 
     ``m max(s c(n) w - h, 0)``: in each of ``m`` micro-batches the slowest device lags by ``s c(n)`` of its work ``w``,
-    less the time ``h`` that devices wait for their hosts. A device is slow throughout, so it does not
-    matter where the others meet it: in the collectives of its tensor-parallel group, as the next stage of a pipeline,
+    less the time ``h`` that devices wait for their hosts, which is nobody's gain where launches are ``blocking``. A
+    device is slow throughout, so it does not matter where the others meet it: in the collectives of its tensor-parallel group, as the next stage of a pipeline,
     or in the reduction of gradients. Its delay is handed on from there and shows once in the step. Left out: machines
     far out of line, which are taken out of a run (0.5 % of them, 10 % slower, in arXiv 2402.15627), slow phases that
     last minutes, and scatter from one micro-batch to the next, most of which comes from the samples.
@@ -63,7 +63,7 @@ def for_slowest_device_s(devices: Count, slot: Slot, micro_batches: Number) -> N
     behind = DEVICE_SPREAD * (
         largest_of(devices.astype(float)) if isinstance(devices, np.ndarray) else _largest_of(devices)
     )
-    hidden_s = slot.forward_wait_s + slot.backward_wait_s
+    hidden_s = 0.0 if blocking else slot.forward_wait_s + slot.backward_wait_s
     work_s = slot.forward.work_s + slot.recompute.work_s + slot.backward.work_s
     return micro_batches * larger(behind * work_s - hidden_s, 0.0)
 
@@ -316,7 +316,7 @@ def _slowest_device_s(priced: Priced, slot: Slot, m: Number) -> Number:
     """Seconds of waiting for the slowest device; ideal devices and a processor's processes do not differ."""
     alike = not priced.device_model.asynchronous or priced.scenario.plan.framework.is_bound
     devices = 1 if alike else priced.scenario.cluster.devices
-    return for_slowest_device_s(devices, slot, m)
+    return for_slowest_device_s(devices, slot, m, blocking=priced.scenario.plan.launch_blocking)
 
 
 class Sent(NamedTuple):
