@@ -143,6 +143,9 @@ class Kernels:
     several times slower than today's."""
     pads_vocabulary: bool = False
     """Vocabulary rounded up to whole tiles on every tensor-parallel rank."""
+    masks_capacity: bool = False
+    """Experts with a capacity get their tokens, and give their outputs back, in products with masks of all tokens of a
+    sequence by all places of its experts, instead of sorted copies."""
 
 
 @description

@@ -646,6 +646,16 @@ def test_maxtext_is_given_stages_and_experts():
     assert [file[key] for key in pipeline] == [16, 4, 6]
     assert (file["ici_expert_parallelism"], file["ici_fsdp_parallelism"], file["per_device_batch_size"]) == (2, 2, 8)
     assert {key: back["plan"][key] for key in plan} == plan
+    file, back = described("maxtext", "mixtral-8x7b", expert_capacity=1.25)
+    assert (file["capacity_factor"], file["sparse_matmul"], back["plan"]["expert_capacity"]) == (1.25, False, 1.25)
+
+
+def test_a_capacity_of_maxtext_counts_without_sparse_products():
+    mixture = MAXTEXT.replace("llama3.1-8b", "mixtral-8x7b") + " capacity_factor=1.25"
+    assert "expert_capacity" not in read(mixture).scenario["plan"]
+    assert read(f"{mixture} sparse_matmul=false").scenario["plan"]["expert_capacity"] == 1.25
+    with pytest.raises(InputError, match="capacity_factor -1"):
+        read(f"{mixture}  sparse_matmul=false capacity_factor=-1")
 
 
 def test_torchtune_is_given_builders_and_recipes():
@@ -685,6 +695,7 @@ def test_models_are_read_by_the_names_that_are_written(tool):
         ("maxtext", "llama-3.1-8b", {"pipeline_parallel": 2}, r"plan\.schedule is 1f1b"),
         ("maxtext", "llama-3.1-8b", {"gradient_reduce_dtype": "fp32"}, r"plan\.gradient_reduce_dtype is fp32"),
         ("maxtext", "qwen3-30b-a3b", {"tensor_parallel": 2}, r"plan\.expert_tensor_parallel is 1"),
+        ("maxtext", "llama-4-scout-17b-16e", {"expert_capacity": 1.25}, r"plan\.expert_capacity is 1.25"),
         ("maxtext", "bloom-3b", {}, "model is bloom-3b"),
         ("torchtune", "qwen3-8b", {"tensor_parallel": 2, "sequence_parallel": True}, "for Llama 3 without adapters"),
         ("torchtune", "llama-3.1-8b", {"zero_stage": 0}, r"plan\.zero_stage is 0 on 8 devices"),

@@ -69,6 +69,8 @@ class TrainingExperts(RoutedExperts[TrainingAttention]):
         A copy is written for every one that is read, but of a token's copies the first pass reads only one. Arriving
         plainly from several ranks they are sorted once more.
         """
+        if self._by_masks:
+            return [self._masked("permutation"), self._travel("dispatch")]
         sizes = self._copied_bytes + self._token_bytes + 2.0 * self._sorts_again * self._copied_bytes
         return [self._sorting("permutation", sizes, sizes), self._travel("dispatch")]
 
@@ -77,6 +79,8 @@ class TrainingExperts(RoutedExperts[TrainingAttention]):
 
         Where weights are applied here and not in the activation, the outputs are kept for the weights' gradient.
         """
+        if self._by_masks:
+            return [self._travel("combine"), self._masked("weighted sum")]
         copies, once = self._copied_bytes, self._token_bytes
         here = not self.x.fuses("expert-weights")
         again = 2.0 * self._sorts_again * copies
@@ -112,6 +116,29 @@ class TrainingExperts(RoutedExperts[TrainingAttention]):
     def _sorts_again(self) -> Number:
         """1.0 where copies arrive plainly from several ranks."""
         return 1.0 * (self.x.e > 1) * (self.x.plan.expert_dispatch == "all-to-all")
+
+    @property
+    def _by_masks(self) -> bool:
+        return self.x.plan.expert_capacity > 0 and self.x.framework.kernels.masks_capacity
+
+    def _masked(self, part: Part) -> Step:
+        """The product of each sequence's tokens, or its experts' outputs, with a mask of tokens by places of experts.
+
+        Places are those of a whole sequence. The first mask is of bytes without a gradient; the second one holds the
+        router's weights, whose gradient is a product too, which a pass over it sums up.
+        """
+        x, width, combines = self.x, self.width / self.x.t, part == "weighted sum"
+        places = self.copies * x.t * x.c / x.b
+        mask = x.b * x.s * places
+        product = partial(x.product, "experts", part, batch=x.b)
+        if not combines:
+            there = (moving("experts", part, mask, elements=mask), product(places, width, x.s, saved_bytes=mask))
+            return Step(there, (product(x.s, width, places, "input gradient"),))
+        size = x.element_bytes * mask
+        written, summed = (moving("experts", part, size, direction=d, elements=mask) for d in ("forward", "backward"))
+        out = product(x.s, width, places, saved_bytes=size + self._copied_bytes)
+        back = (product(places, width, x.s, "input gradient"), product(x.s, places, width, "input gradient"))
+        return Step((written, out), (*back, summed))
 
     def _sorting(self, part: Part, forward: Number, backward: Number, saved: Number = 0.0) -> Step:
         kernels, elements = 1.0 + self._sorts_again, self._copied_bytes / self.x.element_bytes
