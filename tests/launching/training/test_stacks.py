@@ -113,6 +113,16 @@ def test_maxtext_is_read_by_its_mesh(stated, plan, work):
     assert {key: found["workload"].get(key) for key in work} == work
 
 
+def test_norms_in_fp32_count_beside_quantized_weights_of_the_trainer_alone():
+    def upcast(**stated):
+        found = read(yaml.safe_dump({**FACTORY, "upcast_layernorm": True, **stated}))
+        return found.scenario["plan"]["adapter"].get("upcast"), any("fp32" in s for s in found.without_counterpart)
+
+    assert upcast(quantization_bit=4) == (True, False)
+    assert upcast(quantization_bit=None) == (None, True)
+    assert upcast(quantization_bit=4, deepspeed="ds_z2_config") == (None, False)
+
+
 def test_maxtext_keeps_inputs_of_layers_on_the_host():
     stated = "remat_policy=custom decoder_layer_input=offload query_proj=offload"
     found = completed(read(f"{MAXTEXT} {stated}"), {"cluster": "16x h100-sxm-80gb"}).scenario
@@ -623,6 +633,13 @@ def described(tool, name, **plan):
     file = yaml.safe_load(launch.files["train.yaml"])
     back = completed(read(yaml.safe_dump(file)), {"cluster": "8x h100-sxm-80gb"}).scenario
     return {**file, "$": launch.command}, back
+
+
+def test_norms_in_fp32_are_written_where_a_tool_has_a_key():
+    adapter = {"kind": "qlora", "rank": 16, "upcast": True}
+    assert written("llama-factory", adapter=adapter, state_dtype="fp32")["upcast_layernorm"] is True
+    with pytest.raises(InputError, match=r"plan\.adapter is"):
+        written("axolotl", adapter=adapter, state_dtype="fp32")
 
 
 def test_maxtext_is_given_a_mesh():

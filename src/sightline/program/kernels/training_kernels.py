@@ -16,7 +16,7 @@ from sightline.program.program import LinearLayer, Step, elementwise, moving
 from sightline.program.routing import RoutedExperts, busiest_share, distinct_ranks
 from sightline.program.shapes import ELEMENT_BYTES, framework_under, low_precision_of, trained_by
 from sightline.program.techniques.context_parallel import exchange, head_ranks
-from sightline.program.techniques.low_precision import low_precision, quantized, transposed_weights
+from sightline.program.techniques.low_precision import cast, low_precision, quantized, transposed_weights
 from sightline.program.techniques.tensor_parallel import enter_region, leave_backward, leave_region
 from sightline.quantities import Number, either, plain, rounded_up
 from sightline.scenario import Experts, LayerKind, LinearAttention, Scenario
@@ -290,7 +290,6 @@ class TrainingKernels(TrainingAttention):
 
     def embed(self) -> list[Step]:
         """A gather (and the position's), its norm and dropout; backward scatters into the table."""
-        e = self.element_bytes
         lookups = 2.0 + (3.0 if self.model.positions == "learned" else 0.0)
         lookup = moving("embedding", "lookup", lookups * self.hidden_bytes, 4.0, elements=self.tokens * self.h)
         trained = self.trained.embedding
@@ -301,7 +300,7 @@ class TrainingKernels(TrainingAttention):
         if self.model.embedding_norm:
             steps.append(self.norm("embedding"))
         if self.model.dropout > 0:
-            mask = self.residual_bytes / e
+            mask = self.residual_bytes / self.stream_bytes
             moved = 2.0 * self.residual_bytes + mask
             steps.append(elementwise("embedding", "dropout", 0.0, (moved, moved), saved_bytes=mask))
         return steps
@@ -333,7 +332,11 @@ class TrainingKernels(TrainingAttention):
             *quantized(self, "head", "gradient quantization", outputs, for_weights=trained),
             *(low_precision(self, op) for op in product.backward),
         ]
-        step = Step([*inputs, *(low_precision(self, op) for op in product.forward)], backward)
+        # The product keeps its cast weight for the backward pass.
+        weight, rows = width * self.vocabulary, self.tokens * width
+        casts = [*cast(self, "head", weight, 1.0, self.element_bytes * weight), *cast(self, "head", rows, 1.0)]
+        backward += cast(self, "head", rows, 1.0)
+        step = Step([*casts, *inputs, *(low_precision(self, op) for op in product.forward)], backward)
         caps = [soft_cap(self, "head", "capped logits", outputs)] if self.model.logit_cap else []
         transform = [self.linear(LinearLayer("head", "transform", h, width))] if self.model.transforms else []
         return [

@@ -155,6 +155,8 @@ def with_adapters(model: Any, settings: Settings) -> Any:
     }
     if stated["target_modules"] == "all-linear":
         named["target_modules"] = "all-linear"
+    if settings["upcast"]:
+        model = peft.prepare_model_for_kbit_training(model, use_gradient_checkpointing=False)
     model.enable_input_require_grads()
     adapters = peft.LoraConfig(**{**stated, **named, "task_type": "CAUSAL_LM"})
     return peft.get_peft_model(model, adapters, autocast_adapter_dtype=in_fp32)
