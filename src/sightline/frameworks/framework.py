@@ -373,8 +373,7 @@ class Adapters:
     casts_quantized_inputs: bool = False
     """Beside quantized weights too the input is cast to the adapters' format, not beside weights of 16 bits alone."""
     upcasts: bool = False
-    """Beside frozen weights that bitsandbytes quantized, all others are cast to fp32, unless a plan says otherwise
-    (PEFT's ``prepare_model_for_kbit_training``)."""
+    """Beside frozen weights that bitsandbytes quantized norms are fp32, unless a plan says otherwise."""
     copies_output: frozenset[str] = frozenset()
     """Formats of weights whose output is copied before an adapter's is added."""
     fused: bool = False

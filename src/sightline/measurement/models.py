@@ -94,7 +94,7 @@ WHOLE_MODULES = {"embedding": ("embed_tokens", "wte", "embed_in", "word_embeddin
 def with_adapter(model: Any, adapter: Adapter, *, gated: bool, upcast: bool = False) -> "torch.nn.Module":
     """Return ``model`` with ``adapter`` on the projections it names. The caller seeds the random weights.
 
-    What is not quantized is cast to fp32 on ``upcast``.
+    Norms are cast to fp32 on ``upcast``.
 
     Raises:
         InputError: peft is missing.
@@ -111,8 +111,9 @@ def with_adapter(model: Any, adapter: Adapter, *, gated: bool, upcast: bool = Fa
             f"plan.adapter.targets is {', '.join(wanted)}; {type(model).__name__} has none of them"
         )
     trained = [name for part in adapter.also_trained for name in WHOLE_MODULES[part] if name in names]
-    if upcast:
-        model = peft.prepare_model_for_kbit_training(model, use_gradient_checkpointing=False)
+    for weight in model.parameters() if upcast else ():
+        if weight.ndim == 1 and weight.is_floating_point():
+            weight.data = weight.data.float()
     # Without this, nothing before the first adapter needs a gradient, and recomputed layers would get none.
     model.enable_input_require_grads()
     settings: dict[str, Any] = {

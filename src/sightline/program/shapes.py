@@ -35,7 +35,7 @@ class Trained:
     """Format in which the projections' weights are kept, or none."""
     adapter: Adapter | None
     upcast: bool
-    """Whether frozen weights that are not quantized, and activations between products, are fp32."""
+    """Whether norms and, with them, activations between products are fp32."""
 
 
 def trained_by(plan: Plan, *, tied: bool) -> Trained:
@@ -248,11 +248,6 @@ class TrainingShapes(Shapes):
         return ELEMENT_BYTES["fp32"] if self.trained.upcast else self.element_bytes
 
     @property
-    def hidden_bytes(self) -> Number:
-        """Bytes of one hidden-wide activation of all tokens between products."""
-        return self.stream_bytes * self.tokens * self.model.hidden_size
-
-    @property
     def piece_tokens(self) -> Number:
         """Tokens that a rank works on outside the tensor-parallel regions."""
         return self.tokens / self.r
@@ -265,7 +260,7 @@ class TrainingShapes(Shapes):
     @property
     def residual_bytes(self) -> Number:
         """Bytes of one hidden-wide activation outside the tensor-parallel regions."""
-        return self.hidden_bytes / self.r
+        return self.stream_bytes * self.tokens * self.model.hidden_size / self.r
 
     @property
     def entered_share(self) -> Number:

@@ -35,7 +35,7 @@ TRAINING_QUANTIZATIONS = ("nf4", "nf4-single", "int8", "int4")
 LLM.int8() (arXiv 2208.07339), int4 in groups of 128 (GPTQ, arXiv 2210.17323)."""
 
 UPCAST = ("nf4", "nf4-single", "int8")
-"""Those of bitsandbytes, beside which PEFT casts all other weights to fp32."""
+"""Those of bitsandbytes, beside which norms may be fp32."""
 
 OPTIMIZERS = ("adamw", "adamw-fused", "adamw-unfused", "adamw-8bit", "muon", "sgd", "sgd-momentum")
 """AdamW as the framework has it, in one kernel, in separate ones, with moments of one byte (arXiv 2110.02861); Muon
@@ -202,7 +202,7 @@ class Plan:
 
     @property
     def upcasts(self) -> bool:
-        """Whether weights that are not quantized, and activations between products, are fp32 beside 16-bit products."""
+        """Whether norms and activations between products are fp32 beside 16-bit products of quantized weights."""
         if self.adapter is None or self.quantization not in UPCAST or self.dtype not in ("bf16", "fp16"):
             return False
         return self.framework.adapters.upcasts if self.adapter.upcast is None else self.adapter.upcast

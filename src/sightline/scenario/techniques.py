@@ -61,8 +61,8 @@ class Adapter:
     also_trained: Annotated[tuple[AlsoTrained, ...], anything] = ()
     """Whole modules that are trained in addition to the adapters, with full-precision states."""
     upcast: Annotated[bool | None, flag] = None
-    """Norms, embedding and head are cast to fp32 beside weights in nf4, nf4-single or int8, and activations with them
-    (PEFT's ``prepare_model_for_kbit_training``); default: as the framework's trainers do."""
+    """Norms are fp32 beside weights in nf4, nf4-single or int8, and with them what passes between products
+    (LLaMA-Factory's ``upcast_layernorm``); default: as trl does, true with transformers before 5.0."""
 
     def words(self) -> tuple[str, ...]:
         """What a framework must offer for it, by the words of its ``offers``."""

@@ -68,19 +68,16 @@ def test_qlora_takes_half_of_loras_memory_and_more_time() -> None:
     assert qlora.step_time_s > lora.step_time_s
 
 
-def test_what_peft_casts_to_fp32_is_wider_between_products() -> None:
+def test_norms_in_fp32_widen_what_passes_between_products() -> None:
     def qlora(upcast: bool) -> Profile:
         adapter = {"kind": "qlora", "rank": 8, "upcast": upcast}
         return profile(framework="transformers", adapter=adapter, recompute="full")
 
     plain, wide = qlora(False), qlora(True)
     model = plain.scenario.model
-    unquantized = 2.0 * model.vocab_size * model.hidden_size
-    assert wide.memory_bytes["weights"] - plain.memory_bytes["weights"] == pytest.approx(2.0 * unquantized, rel=0.01)
-    stream, head = 512.0 * model.hidden_size * 2.0 * model.layers, unquantized
     kept = wide.stages[0].items["layer activations"] - plain.stages[0].items["layer activations"]
-    assert kept == pytest.approx(stream)
-    assert wide.stages[0].items["embedding and head activations"] > head
+    assert kept == pytest.approx(512.0 * model.hidden_size * 2.0 * model.layers)
+    assert wide.memory_bytes["weights"] == plain.memory_bytes["weights"]
     assert wide.hardware_flops == plain.hardware_flops
     assert wide.step_time_s > plain.step_time_s
     assert wide.scenario.plan.upcasts

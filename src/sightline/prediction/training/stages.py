@@ -205,7 +205,7 @@ class ProgramSizes:
 
 def program_sizes(program: Program, plan: Plan) -> ProgramSizes:
     """Return the sizes of the program's blocks, with unquantized weights in the plan's 16-bit or 32-bit type."""
-    element_bytes = ELEMENT_BYTES["fp32" if plan.upcasts else plan.high_precision_dtype]
+    element_bytes = ELEMENT_BYTES[plan.high_precision_dtype]
     layers = program.layers
     return ProgramSizes(
         blocks=[_sizes(block, element_bytes) for block in (*layers, program.embedding, program.head)],

@@ -99,18 +99,18 @@ class TrainingExperts(RoutedExperts[TrainingAttention]):
 
     def shared_sum(self) -> list[Step]:
         """Outputs of the shared experts are added to those of the routed ones, and their gradients likewise."""
-        size = self.x.element_bytes * self.x.own_tokens * self.x.h
-        return [elementwise("shared experts", "sum", size / self.x.element_bytes, (3.0 * size, 3.0 * size))]
+        size = self.x.stream_bytes * self.x.own_tokens * self.x.h
+        return [elementwise("shared experts", "sum", size / self.x.stream_bytes, (3.0 * size, 3.0 * size))]
 
     @property
     def _copied_bytes(self) -> Number:
         """All copies of the rank's tokens: one for each chosen expert, or the experts' capacity."""
-        return self.x.element_bytes * self.copies * self.width
+        return self.x.stream_bytes * self.copies * self.width
 
     @property
     def _token_bytes(self) -> Number:
         """The rank's tokens once."""
-        return self.x.element_bytes * self.x.own_tokens * self.width
+        return self.x.stream_bytes * self.x.own_tokens * self.width
 
     @property
     def _sorts_again(self) -> Number:
@@ -141,7 +141,7 @@ class TrainingExperts(RoutedExperts[TrainingAttention]):
         return Step((written, out), (*back, summed))
 
     def _sorting(self, part: Part, forward: Number, backward: Number, saved: Number = 0.0) -> Step:
-        kernels, elements = 1.0 + self._sorts_again, self._copied_bytes / self.x.element_bytes
+        kernels, elements = 1.0 + self._sorts_again, self._copied_bytes / self.x.stream_bytes
         return elementwise("experts", part, elements, (forward, backward), (kernels, kernels), saved_bytes=saved)
 
     def _travel(self, part: Part) -> Step:
@@ -332,10 +332,8 @@ class TrainingKernels(TrainingAttention):
             *quantized(self, "head", "gradient quantization", outputs, for_weights=trained),
             *(low_precision(self, op) for op in product.backward),
         ]
-        # The product keeps its cast weight for the backward pass.
-        weight, rows = width * self.vocabulary, self.tokens * width
-        casts = [*cast(self, "head", weight, 1.0, self.element_bytes * weight), *cast(self, "head", rows, 1.0)]
-        backward += cast(self, "head", rows, 1.0)
+        casts = cast(self, "head", self.tokens * width, 1.0)
+        backward += casts
         step = Step([*casts, *inputs, *(low_precision(self, op) for op in product.forward)], backward)
         caps = [soft_cap(self, "head", "capped logits", outputs)] if self.model.logit_cap else []
         transform = [self.linear(LinearLayer("head", "transform", h, width))] if self.model.transforms else []

@@ -170,9 +170,7 @@ def dequantize(x: TrainingShapes, module: Module, weights: Number) -> list[Opera
     ]
 
 
-def cast(
-    x: TrainingShapes, module: Module, elements: Number, kernels: Number, saved_bytes: Number = 0.0
-) -> list[Operator]:
+def cast(x: TrainingShapes, module: Module, elements: Number, kernels: Number) -> list[Operator]:
     """Return the casts of ``elements`` between fp32 and the products' 16 bits, where a plan has any.
 
     A compiler leaves them to the kernels next to them.
@@ -180,7 +178,7 @@ def cast(
     if not x.trained.upcast or x.framework.adapters.fused or not kernels:
         return []
     moved = (ELEMENT_BYTES["fp32"] + x.element_bytes) * elements
-    return [moving(module, "copy", moved, kernels, saved_bytes=saved_bytes, elements=elements)]
+    return [moving(module, "copy", moved, kernels, elements=elements)]
 
 
 def _cast(x: TrainingShapes, module: Module, weights: Number) -> list[Operator]:
