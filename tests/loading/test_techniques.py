@@ -117,6 +117,7 @@ def test_adapters_can_be_swept() -> None:
         ({"adapter": {"kind": "lora", "targets": []}}, "plan.adapter.targets is none; allowed: all-linear"),
         ({"adapter": {"kind": "lora", "targets": ["qkv", "key"]}}, "names qkv together with query, key or value"),
         ({"adapter": {"kind": "lora", "also_trained": "norms"}}, "allowed: none, embedding, head"),
+        ({"adapter": {"kind": "lora", "upcast": True}}, "plan.adapter.upcast is true with plan.quantization none"),
         ({"adapter": "qlora", "quantization": "none"}, "plan.quantization is none with plan.adapter.kind qlora"),
         ({"adapter": "lora", "framework": "torchtitan"}, "(it is offered by: deepspeed, fsdp, litgpt"),
         ({"offload": "optimizer", "framework": "deepspeed", "zero_stage": 0}, "needs plan.zero_stage 1, 2, 3"),

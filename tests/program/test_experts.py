@@ -102,6 +102,18 @@ def test_a_capacity_evens_the_ranks_out() -> None:
     assert expert_flops(layer(expert_parallel=8, expert_capacity=1.5)) == pytest.approx(1.5 * even)
 
 
+def test_masks_of_a_capacity_are_five_products_of_a_sequence_by_all_places() -> None:
+    plan = {"framework": "maxtext", "framework_version": None, "zero_stage": 3, "recompute": "full"}
+    masked = layer(**plan, expert_capacity=1.25)
+    products = sum(
+        float(op.flops)
+        for op in (*masked.forward, *masked.backward)
+        if op.module == "experts" and op.part in ("permutation", "weighted sum")
+    )
+    assert products == 5 * 2.0 * TOKENS * (TOKENS * 4 * 1.25) * WIDTH
+    assert not any(op.flops for op in layer(**plan).forward if op.part in ("permutation", "weighted sum"))
+
+
 @pytest.mark.parametrize(("e", "u"), [(1, 1), (8, 1), (1, 4), (4, 2)])
 def test_ranks_together_work_as_much_however_experts_are_spread(e: int, u: int) -> None:
     spread = layer(expert_parallel=e, expert_tensor_parallel=u, expert_capacity=1.0)

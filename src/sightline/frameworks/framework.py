@@ -152,6 +152,9 @@ class Kernels:
     """The same of a fused one; None: logits in and out both ways."""
     pads_vocabulary: bool = False
     """Vocabulary rounded up to whole tiles on every tensor-parallel rank."""
+    masks_capacity: bool = False
+    """Experts with a capacity get their tokens, and give their outputs back, in products with masks of all tokens of a
+    sequence by all places of its experts, instead of sorted copies."""
 
     def __post_init__(self) -> None:
         fix_mappings(self)
@@ -392,6 +395,8 @@ class Adapters:
     """Launches' worth of host time of padding a joined update."""
     casts_quantized_inputs: bool = False
     """Beside quantized weights too the input is cast to the adapters' format, not beside weights of 16 bits alone."""
+    upcasts: bool = False
+    """Beside frozen weights that bitsandbytes quantized norms are fp32, unless a plan says otherwise."""
     copies_output: frozenset[str] = frozenset()
     """Formats of weights whose output is copied before an adapter's is added."""
     fused: bool = False

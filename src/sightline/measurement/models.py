@@ -91,8 +91,10 @@ WHOLE_MODULES = {"embedding": ("embed_tokens", "wte", "embed_in", "word_embeddin
 """What transformers' classes call the embedding and the head."""
 
 
-def with_adapter(model: Any, adapter: Adapter, *, gated: bool) -> "torch.nn.Module":
+def with_adapter(model: Any, adapter: Adapter, *, gated: bool, upcast: bool = False) -> "torch.nn.Module":
     """Return ``model`` with ``adapter`` on the projections it names. The caller seeds the random weights.
+
+    Norms are cast to fp32 on ``upcast``.
 
     Raises:
         InputError: peft is missing.
@@ -109,6 +111,9 @@ def with_adapter(model: Any, adapter: Adapter, *, gated: bool) -> "torch.nn.Modu
             f"plan.adapter.targets is {', '.join(wanted)}; {type(model).__name__} has none of them"
         )
     trained = [name for part in adapter.also_trained for name in WHOLE_MODULES[part] if name in names]
+    for weight in model.parameters() if upcast else ():
+        if weight.ndim == 1 and weight.is_floating_point():
+            weight.data = weight.data.float()
     # Without this, nothing before the first adapter needs a gradient, and recomputed layers would get none.
     model.enable_input_require_grads()
     settings: dict[str, Any] = {
@@ -206,7 +211,7 @@ def build_model(scenario: Scenario, device: str = "cpu", weights: Path | None = 
         model = quantize(model, plan.quantization, precision_of(plan).compute, device)
     if plan.adapter is not None:
         torch.manual_seed(SEED)
-        model = with_adapter(model, plan.adapter, gated=scenario.model.gated)
+        model = with_adapter(model, plan.adapter, gated=scenario.model.gated, upcast=plan.upcasts)
     if plan.recompute == "full":
         _recompute_layers(model)
     elif plan.recompute != "none":

@@ -34,6 +34,8 @@ class Trained:
     quantization: str
     """Format in which the projections' weights are kept, or none."""
     adapter: Adapter | None
+    upcast: bool
+    """Whether norms and, with them, activations between products are fp32."""
 
 
 def trained_by(plan: Plan, *, tied: bool) -> Trained:
@@ -53,6 +55,7 @@ def trained_by(plan: Plan, *, tied: bool) -> Trained:
         head=whole or "head" in named or (tied and embedding),
         quantization=plan.quantization,
         adapter=adapter,
+        upcast=plan.upcasts,
     )
 
 
@@ -244,6 +247,11 @@ class TrainingShapes(Shapes):
     """What the layers' linear products compute in below 16 bits, if they do."""
 
     @property
+    def stream_bytes(self) -> float:
+        """Bytes of an element of activations between products."""
+        return ELEMENT_BYTES["fp32"] if self.trained.upcast else self.element_bytes
+
+    @property
     def piece_tokens(self) -> Number:
         """Tokens that a rank works on outside the tensor-parallel regions."""
         return self.tokens / self.r
@@ -256,7 +264,7 @@ class TrainingShapes(Shapes):
     @property
     def residual_bytes(self) -> Number:
         """Bytes of one hidden-wide activation outside the tensor-parallel regions."""
-        return self.element_bytes * self.tokens * self.model.hidden_size / self.r
+        return self.stream_bytes * self.tokens * self.model.hidden_size / self.r
 
     @property
     def entered_share(self) -> Number:

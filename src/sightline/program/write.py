@@ -205,7 +205,7 @@ def _transient_bytes(x: TrainingKernels, last: Sublayer) -> Number:
     A kept product gives its place to its gradient. Where gradients come back with the pass there are also that of the
     layer's output, that of a weight, and either those of the product's two inputs or, gathered, the output's again.
     """
-    widest, weight = x.element_bytes * last.widest, x.element_bytes * last.widest_weight
+    widest, weight = x.stream_bytes * last.widest, x.element_bytes * last.widest_weight
     keeps_product = x.framework.memory.keeps_product
     if keeps_product and x.framework.allocation.frees_gradients:
         return x.residual_bytes + weight + larger(widest, 0.5 * widest + x.split * x.hidden_bytes)

@@ -34,6 +34,9 @@ TRAINING_QUANTIZATIONS = ("nf4", "nf4-single", "int8", "int4")
 """Formats of frozen weights: NF4 with quantized scales (QLoRA, arXiv 2305.14314) or with scales in fp32, int8 as in
 LLM.int8() (arXiv 2208.07339), int4 in groups of 128 (GPTQ, arXiv 2210.17323)."""
 
+UPCAST = ("nf4", "nf4-single", "int8")
+"""Those of bitsandbytes, beside which norms may be fp32."""
+
 OPTIMIZERS = ("adamw", "adamw-fused", "adamw-unfused", "adamw-8bit", "muon", "sgd", "sgd-momentum")
 """AdamW as the framework has it, in one kernel, in separate ones, with moments of one byte (arXiv 2110.02861); Muon
 (arXiv 2502.16982); stochastic gradient descent without and with momentum."""
@@ -200,6 +203,13 @@ class Plan:
         return high_precision_dtype(self.dtype)
 
     @property
+    def upcasts(self) -> bool:
+        """Whether norms and activations between products are fp32 beside 16-bit products of quantized weights."""
+        if self.adapter is None or self.quantization not in UPCAST or self.dtype not in ("bf16", "fp16"):
+            return False
+        return self.framework.adapters.upcasts if self.adapter.upcast is None else self.adapter.upcast
+
+    @property
     def replicas(self) -> Count:
         """Ranks with the same weights, which add up their gradients: data-parallel and context-parallel ones."""
         return self.data_parallel * self.context_parallel
@@ -246,7 +256,8 @@ class Plan:
         out["offload"] = [name for name in OFFLOADABLE if name in self.offload] or "none"
         if isinstance(self.recompute, Recomputation):
             out["recompute"] = self.recompute.stated()
-        out["adapter"] = "none" if self.adapter is None else as_stated(self.adapter)
+        adapter = {} if self.adapter is None else as_stated(self.adapter)
+        out["adapter"] = {key: value for key, value in adapter.items() if value is not None} or "none"
         if self.dtype != "fp8":
             del out["fp8_recipe"]
         if self.gradient_reduce_dtype is None and self.framework.sharding.replicas_keep_dtype:

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from sightline.content import description
 from sightline.quantities import COUNT, Count, Number
-from sightline.validators import Key, anything, choice, fraction, quantity, unusual, whole
+from sightline.validators import Key, anything, choice, flag, fraction, quantity, unusual, whole
 
 AdapterKind = Literal["lora", "qlora"]
 AlsoTrained = Literal["embedding", "head"]
@@ -60,6 +60,13 @@ class Adapter:
     """Projections with an adapter: all-linear, or a list of query, key, value, output, gate, up, down and qkv."""
     also_trained: Annotated[tuple[AlsoTrained, ...], anything] = ()
     """Whole modules that are trained in addition to the adapters, with full-precision states."""
+    upcast: Annotated[bool | None, flag] = None
+    """Norms are fp32 beside weights in nf4, nf4-single or int8, and with them what passes between products
+    (LLaMA-Factory's ``upcast_layernorm``); default: as trl does, true with transformers before 5.0."""
+
+    def words(self) -> tuple[str, ...]:
+        """What a framework must offer for it, by the words of its ``offers``."""
+        return (self.kind, *(("upcast",) if self.upcast else ()))
 
     def projections(self, *, gated: bool) -> tuple[str, ...]:
         """The projections that get an adapter in a model with a gated MLP or without."""

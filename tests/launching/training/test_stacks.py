@@ -113,6 +113,16 @@ def test_maxtext_is_read_by_its_mesh(stated, plan, work):
     assert {key: found["workload"].get(key) for key in work} == work
 
 
+def test_norms_in_fp32_count_beside_quantized_weights_of_the_trainer_alone():
+    def upcast(**stated):
+        found = read(yaml.safe_dump({**FACTORY, "upcast_layernorm": True, **stated}))
+        return found.scenario["plan"]["adapter"].get("upcast"), any("fp32" in s for s in found.without_counterpart)
+
+    assert upcast(quantization_bit=4) == (True, False)
+    assert upcast(quantization_bit=None) == (None, True)
+    assert upcast(quantization_bit=4, deepspeed="ds_z2_config") == (None, False)
+
+
 def test_maxtext_keeps_inputs_of_layers_on_the_host():
     stated = "remat_policy=custom decoder_layer_input=offload query_proj=offload"
     found = completed(read(f"{MAXTEXT} {stated}"), {"cluster": "16x h100-sxm-80gb"}).scenario
@@ -625,6 +635,13 @@ def described(tool, name, **plan):
     return {**file, "$": launch.command}, back
 
 
+def test_norms_in_fp32_are_written_where_a_tool_has_a_key():
+    adapter = {"kind": "qlora", "rank": 16, "upcast": True}
+    assert written("llama-factory", adapter=adapter, state_dtype="fp32")["upcast_layernorm"] is True
+    with pytest.raises(InputError, match=r"plan\.adapter is"):
+        written("axolotl", adapter=adapter, state_dtype="fp32")
+
+
 def test_maxtext_is_given_a_mesh():
     plan = {"tensor_parallel": 2, "zero_stage": 3, "data_parallel_shard": 2, "recompute": ["layernorm", "activation"]}
     file, back = described("maxtext", "llama-3.1-8b", **plan)
@@ -646,6 +663,16 @@ def test_maxtext_is_given_stages_and_experts():
     assert [file[key] for key in pipeline] == [16, 4, 6]
     assert (file["ici_expert_parallelism"], file["ici_fsdp_parallelism"], file["per_device_batch_size"]) == (2, 2, 8)
     assert {key: back["plan"][key] for key in plan} == plan
+    file, back = described("maxtext", "mixtral-8x7b", expert_capacity=1.25)
+    assert (file["capacity_factor"], file["sparse_matmul"], back["plan"]["expert_capacity"]) == (1.25, False, 1.25)
+
+
+def test_a_capacity_of_maxtext_counts_without_sparse_products():
+    mixture = MAXTEXT.replace("llama3.1-8b", "mixtral-8x7b") + " capacity_factor=1.25"
+    assert "expert_capacity" not in read(mixture).scenario["plan"]
+    assert read(f"{mixture} sparse_matmul=false").scenario["plan"]["expert_capacity"] == 1.25
+    with pytest.raises(InputError, match="capacity_factor -1"):
+        read(f"{mixture}  sparse_matmul=false capacity_factor=-1")
 
 
 def test_torchtune_is_given_builders_and_recipes():
@@ -685,6 +712,7 @@ def test_models_are_read_by_the_names_that_are_written(tool):
         ("maxtext", "llama-3.1-8b", {"pipeline_parallel": 2}, r"plan\.schedule is 1f1b"),
         ("maxtext", "llama-3.1-8b", {"gradient_reduce_dtype": "fp32"}, r"plan\.gradient_reduce_dtype is fp32"),
         ("maxtext", "qwen3-30b-a3b", {"tensor_parallel": 2}, r"plan\.expert_tensor_parallel is 1"),
+        ("maxtext", "llama-4-scout-17b-16e", {"expert_capacity": 1.25}, r"plan\.expert_capacity is 1.25"),
         ("maxtext", "bloom-3b", {}, "model is bloom-3b"),
         ("torchtune", "qwen3-8b", {"tensor_parallel": 2, "sequence_parallel": True}, "for Llama 3 without adapters"),
         ("torchtune", "llama-3.1-8b", {"zero_stage": 0}, r"plan\.zero_stage is 0 on 8 devices"),

@@ -68,6 +68,24 @@ def test_qlora_takes_half_of_loras_memory_and_more_time() -> None:
     assert qlora.step_time_s > lora.step_time_s
 
 
+def test_norms_in_fp32_widen_what_passes_between_products() -> None:
+    def qlora(upcast: bool) -> Profile:
+        adapter = {"kind": "qlora", "rank": 8, "upcast": upcast}
+        return profile(framework="transformers", adapter=adapter, recompute="full")
+
+    plain, wide = qlora(False), qlora(True)
+    model = plain.scenario.model
+    kept = wide.stages[0].items["layer activations"] - plain.stages[0].items["layer activations"]
+    assert kept == pytest.approx(512.0 * model.hidden_size * 2.0 * model.layers)
+    assert wide.memory_bytes["weights"] == plain.memory_bytes["weights"]
+    assert wide.hardware_flops == plain.hardware_flops
+    assert wide.step_time_s > plain.step_time_s
+    assert wide.scenario.plan.upcasts
+    assert not profile(framework="transformers", adapter={"kind": "qlora"}).scenario.plan.upcasts
+    older = profile(framework="transformers", framework_version="2024-05", adapter={"kind": "qlora"})
+    assert older.scenario.plan.upcasts
+
+
 def test_replicas_reduce_what_is_trained_and_shards_gather_everything() -> None:
     def moved(**plan: Any) -> float:
         rows = profile(8, **plan).rows

@@ -482,6 +482,7 @@ def maxtext_runs(
     pipeline_parallel: Count,
     virtual_stages: Count,
     schedule: str,
+    expert_capacity: float,
 ) -> Checks:
     """MaxText has equal stages that run forward before they run back, and experts on ranks of data, which all shard."""
     if framework.name != MAXTEXT:
@@ -501,6 +502,11 @@ def maxtext_runs(
         (
             shard % expert_parallel == 0,
             "plan.expert_parallel is {expert_parallel}: allowed: a divisor of ranks that shard",
+        ),
+        # Its decoder of Llama 4 takes no capacity_factor (src/maxtext/configs/types.py).
+        (
+            expert_capacity == 0 or not model.name.startswith("llama-4"),
+            "plan.expert_capacity is {expert_capacity:g} with {model.name}: allowed: 0",
         ),
         (split_alike, "plan.expert_tensor_parallel is {expert_tensor_parallel}: allowed: {tensor_parallel}"),
     ):

@@ -97,6 +97,7 @@ def settings_of(scenario: Scenario, trainer: str, ranks: int) -> dict[str, Any]:
         "optimizer": plan.optimizer,
         "quantization": _quantization(plan),
         "adapter": None if plan.adapter is None else _adapter(plan.adapter, scenario.model),
+        "upcast": plan.upcasts,
         "trained_dtype": DTYPES[_trained_dtype(plan)],
         "recompute": plan.recompute == "full" and not _recomputes_by_itself(plan, trainer),
         "offload_activations": "activations" in plan.offload,
@@ -233,7 +234,7 @@ def _parts(stated: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         "attention_kernel": kernel,
         "optimizer": stated.get("optimizer"),
         "quantization": form,
-        "adapter": adapter_of(stated.get("adapter"), form),
+        "adapter": adapter_of(stated.get("adapter"), form, upcast=stated.get("upcast") is True),
         "compile": stated.get("compile"),
         "state_dtype": "bf16" if _trains_in_bf16(stated) else None,
     }
@@ -248,8 +249,8 @@ def _trains_in_bf16(stated: Mapping[str, Any]) -> bool:
     return stated.get("trainer") != "deepspeed" and stated.get(key) == stated.get("compute_dtype") == "bfloat16"
 
 
-def adapter_of(stated: Mapping[str, Any] | None, form: str | None) -> Any:
-    """Return ``plan.adapter`` of peft's keys next to weights of a form."""
+def adapter_of(stated: Mapping[str, Any] | None, form: str | None, *, upcast: bool = False) -> Any:
+    """Return ``plan.adapter`` of peft's keys next to weights of a form, beside which others are ``upcast`` or not."""
     if not stated:
         return "none"
     also = [part for part, names in WHOLE_MODULES.items() if set(names) & set(stated.get("modules_to_save") or ())]
@@ -265,5 +266,6 @@ def adapter_of(stated: Mapping[str, Any] | None, form: str | None) -> Any:
             "dropout": stated.get("lora_dropout"),
             "targets": words,
             "also_trained": also or None,
+            "upcast": upcast or None,
         }
     )

@@ -148,8 +148,21 @@ def _maxtext(said: Mapping[str, Any], models: Mapping[str, str]) -> dict[str, An
         "accumulation": said["gradient_accumulation_steps"] * rounds,
         **({"repeats": repeats, "schedule": "interleaved" if repeats > 1 else "gpipe"} if stages > 1 else {}),
         "devices": devices,
-        **{key: None for key in ("capacity_factor",) if said.get(key, -1) == -1},
+        "capacity_factor": _capacity(said) if model is None or model.experts else None,
     }
+
+
+def _capacity(said: Mapping[str, Any]) -> Any:
+    """Tokens that an expert takes over its even share, which ``sparse_matmul`` leaves out; None: all that chose it."""
+    if said["sparse_matmul"]:
+        return None
+    factor = str(said.get("capacity_factor", -1))
+    if not re.fullmatch(r"\d{1,9}(\.\d{0,20})?", factor) or float(factor) == 0:
+        raise InputError(
+            f"sparse_matmul is false with capacity_factor {factor}: every expert works on every token, which is not "
+            "predicted; read: a capacity_factor above 0, or sparse_matmul true"
+        )
+    return float(factor)
 
 
 def _samples(stated: Any, ranks: int) -> int:
@@ -199,6 +212,7 @@ def _as_maxtext(stated: Mapping[str, Any], scenario: Scenario) -> dict[str, Any]
         kept |= {"num_layers_per_pipeline_stage": max(model.layers // parts, 1)}
     if "model_name" not in kept:
         kept |= sizes_of("MaxText", model)
+    kept |= {"sparse_matmul": False} if "capacity_factor" in kept else {}
     is_tpu = scenario.cluster.parts[0].device.name.startswith("tpu")
     kept |= {"hardware": "tpu" if is_tpu else "gpu", **({"attention": "flash"} if is_tpu else {})}
     if scenario.workload.task == "pretrain":

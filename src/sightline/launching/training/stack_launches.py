@@ -148,8 +148,9 @@ def _comparable(scenario: Scenario) -> dict[str, Any]:
     """A scenario's keys without those that no tool says or that do nothing; an adapter of 4 bits is always qlora."""
     mapping = to_mapping(scenario)
     plan, work = mapping["plan"], mapping["workload"]
-    if isinstance(plan["adapter"], Mapping) and plan["quantization"].startswith("nf4"):
-        plan["adapter"] = {**plan["adapter"], "kind": "qlora"}
+    if isinstance(plan["adapter"], Mapping):
+        four_bits = {"kind": "qlora"} if plan["quantization"].startswith("nf4") else {}
+        plan["adapter"] = {**plan["adapter"], **four_bits, "upcast": scenario.plan.upcasts}
     # What is not named is the framework's own, of kernels where all devices have the same.
     kernels = scenario.plan.framework.attention_kernels
     plan = {**({"attention_kernel": kernels["default"]} if {*kernels} == {"default"} else {}), **plan}

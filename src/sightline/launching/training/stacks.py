@@ -21,6 +21,7 @@ from sightline.launching.training.shared import TRIAL, devices_of, launcher_and_
 from sightline.launching.training.stack_dialects import DERIVED, vocabulary_of
 from sightline.loading.checks import with_value
 from sightline.quantities import show
+from sightline.scenario.plan import UPCAST
 from sightline.scenario.techniques import MODULE_NAMES
 
 NUMBERS: Final = ("plan.micro_batch", "accumulation", "workload.sequence_length", "plan.adapter.rank")
@@ -235,6 +236,8 @@ def reading_of(
     own = {name: values.pop(name, None) for name in ("accumulation", "steps", "rows", "loss", "recipe", "format")}
     if values.get("plan.adapter.kind", "none") == "none":
         values = {key: value for key, value in values.items() if not key.startswith("plan.adapter.")}
+    if values.get("plan.quantization") not in UPCAST and values.pop("plan.adapter.upcast", False):
+        notes = [*notes, "norms in fp32 beside weights that are not quantized: read as those of plan.dtype"]
     scenario: dict[str, Any] = {"workload": {}}
     for key, value in values.items():
         scenario = scenario if key in missing else with_value(scenario, key, value)

@@ -8,6 +8,7 @@ from sightline.program.kernels.training_linear import LATENT_ROPE, TrainingEleme
 from sightline.program.operators import ATTENTION_CORE, Module, Operator, collective
 from sightline.program.program import Step, elementwise, moving
 from sightline.program.techniques.context_parallel import gather_tokens, split_core
+from sightline.program.techniques.low_precision import cast
 from sightline.program.techniques.tensor_parallel import gathered, summed
 from sightline.quantities import Number, smaller
 from sightline.scenario import LayerKind, SparseAttention
@@ -38,18 +39,20 @@ class TrainingAttention(TrainingElementwise):
         return self.element_bytes * self.tokens * (x.query_width + x.key_width + x.value_width)
 
     def attention(self, kind: LayerKind) -> list[Step]:
-        """Scores, softmax and context.
+        """Scores, softmax and context, of queries, keys and values in the products' format.
 
         Where a framework repeats keys and values for every query head, a copy precedes them.
         """
         x = self.attended
+        casts = cast(self, "qkv", self.core_input_bytes / self.element_bytes, 3.0)
+        cast_steps = [Step(casts, casts)] if casts else []
         if x is self:
-            return split_core(self, kind)
+            return [*cast_steps, *split_core(self, kind)]
         widths = self.key_width + self.value_width + x.key_width + x.value_width
         moved = self.element_bytes * self.tokens * widths
         elements = self.tokens * (x.key_width + x.value_width)
         repeated = elementwise("qkv", "heads repeated", elements, (moved, moved), (2.0, 2.0))
-        return [repeated, *split_core(x, kind)]
+        return [*cast_steps, repeated, *split_core(x, kind)]
 
     @property
     def seen_tokens(self) -> Number:

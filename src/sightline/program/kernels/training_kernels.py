@@ -16,7 +16,7 @@ from sightline.program.program import LinearLayer, Step, elementwise, moving
 from sightline.program.routing import RoutedExperts, busiest_share, distinct_ranks
 from sightline.program.shapes import ELEMENT_BYTES, framework_under, low_precision_of, trained_by
 from sightline.program.techniques.context_parallel import exchange, head_ranks
-from sightline.program.techniques.low_precision import low_precision, quantized, transposed_weights
+from sightline.program.techniques.low_precision import cast, low_precision, quantized, transposed_weights
 from sightline.program.techniques.tensor_parallel import enter_region, leave_backward, leave_region
 from sightline.quantities import Number, either, plain, rounded_up
 from sightline.scenario import Experts, LayerKind, LinearAttention, Scenario
@@ -69,6 +69,8 @@ class TrainingExperts(RoutedExperts[TrainingAttention]):
         A copy is written for every one that is read, but of a token's copies the first pass reads only one. Arriving
         plainly from several ranks they are sorted once more.
         """
+        if self._by_masks:
+            return [self._masked("permutation"), self._travel("dispatch")]
         sizes = self._copied_bytes + self._token_bytes + 2.0 * self._sorts_again * self._copied_bytes
         return [self._sorting("permutation", sizes, sizes), self._travel("dispatch")]
 
@@ -77,6 +79,8 @@ class TrainingExperts(RoutedExperts[TrainingAttention]):
 
         Where weights are applied here and not in the activation, the outputs are kept for the weights' gradient.
         """
+        if self._by_masks:
+            return [self._travel("combine"), self._masked("weighted sum")]
         copies, once = self._copied_bytes, self._token_bytes
         here = not self.x.fuses("expert-weights")
         again = 2.0 * self._sorts_again * copies
@@ -95,26 +99,49 @@ class TrainingExperts(RoutedExperts[TrainingAttention]):
 
     def shared_sum(self) -> list[Step]:
         """Outputs of the shared experts are added to those of the routed ones, and their gradients likewise."""
-        size = self.x.element_bytes * self.x.own_tokens * self.x.h
-        return [elementwise("shared experts", "sum", size / self.x.element_bytes, (3.0 * size, 3.0 * size))]
+        size = self.x.stream_bytes * self.x.own_tokens * self.x.h
+        return [elementwise("shared experts", "sum", size / self.x.stream_bytes, (3.0 * size, 3.0 * size))]
 
     @property
     def _copied_bytes(self) -> Number:
         """All copies of the rank's tokens: one for each chosen expert, or the experts' capacity."""
-        return self.x.element_bytes * self.copies * self.width
+        return self.x.stream_bytes * self.copies * self.width
 
     @property
     def _token_bytes(self) -> Number:
         """The rank's tokens once."""
-        return self.x.element_bytes * self.x.own_tokens * self.width
+        return self.x.stream_bytes * self.x.own_tokens * self.width
 
     @property
     def _sorts_again(self) -> Number:
         """1.0 where copies arrive plainly from several ranks."""
         return 1.0 * (self.x.e > 1) * (self.x.plan.expert_dispatch == "all-to-all")
 
+    @property
+    def _by_masks(self) -> bool:
+        return self.x.plan.expert_capacity > 0 and self.x.framework.kernels.masks_capacity
+
+    def _masked(self, part: Part) -> Step:
+        """The product of each sequence's tokens, or its experts' outputs, with a mask of tokens by places of experts.
+
+        Places are those of a whole sequence. The first mask is of bytes without a gradient; the second one holds the
+        router's weights, whose gradient is a product too, which a pass over it sums up.
+        """
+        x, width, combines = self.x, self.width / self.x.t, part == "weighted sum"
+        places = self.copies * x.t * x.c / x.b
+        mask = x.b * x.s * places
+        product = partial(x.product, "experts", part, batch=x.b)
+        if not combines:
+            there = (moving("experts", part, mask, elements=mask), product(places, width, x.s, saved_bytes=mask))
+            return Step(there, (product(x.s, width, places, "input gradient"),))
+        size = x.element_bytes * mask
+        written, summed = (moving("experts", part, size, direction=d, elements=mask) for d in ("forward", "backward"))
+        out = product(x.s, width, places, saved_bytes=size + self._copied_bytes)
+        back = (product(places, width, x.s, "input gradient"), product(x.s, places, width, "input gradient"))
+        return Step((written, out), (*back, summed))
+
     def _sorting(self, part: Part, forward: Number, backward: Number, saved: Number = 0.0) -> Step:
-        kernels, elements = 1.0 + self._sorts_again, self._copied_bytes / self.x.element_bytes
+        kernels, elements = 1.0 + self._sorts_again, self._copied_bytes / self.x.stream_bytes
         return elementwise("experts", part, elements, (forward, backward), (kernels, kernels), saved_bytes=saved)
 
     def _travel(self, part: Part) -> Step:
@@ -260,7 +287,6 @@ class TrainingKernels(TrainingAttention):
 
     def embed(self) -> list[Step]:
         """A gather (and the position's), its norm and dropout; backward scatters into the table."""
-        e = self.element_bytes
         lookups = 2.0 + (3.0 if self.model.positions == "learned" else 0.0)
         lookup = moving("embedding", "lookup", lookups * self.hidden_bytes, 4.0, elements=self.tokens * self.h)
         trained = self.trained.embedding
@@ -271,7 +297,7 @@ class TrainingKernels(TrainingAttention):
         if self.model.embedding_norm:
             steps.append(self.norm("embedding"))
         if self.model.dropout > 0:
-            mask = self.residual_bytes / e
+            mask = self.residual_bytes / self.stream_bytes
             moved = 2.0 * self.residual_bytes + mask
             steps.append(elementwise("embedding", "dropout", 0.0, (moved, moved), saved_bytes=mask))
         return steps
@@ -303,7 +329,9 @@ class TrainingKernels(TrainingAttention):
             *quantized(self, "head", "gradient quantization", outputs, for_weights=trained),
             *(low_precision(self, op) for op in product.backward),
         ]
-        step = Step([*inputs, *(low_precision(self, op) for op in product.forward)], backward)
+        casts = cast(self, "head", self.tokens * width, 1.0)
+        backward += casts
+        step = Step([*casts, *inputs, *(low_precision(self, op) for op in product.forward)], backward)
         caps = [soft_cap(self, "head", "capped logits", outputs)] if self.model.logit_cap else []
         transform = [self.linear(LinearLayer("head", "transform", h, width))] if self.model.transforms else []
         return [

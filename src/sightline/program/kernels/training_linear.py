@@ -10,6 +10,7 @@ from sightline.program.program import LinearLayer, Step, elementwise, moving, on
 from sightline.program.shapes import TrainingShapes
 from sightline.program.techniques.adapters import adapter_steps, adapters_of, enter_adapted
 from sightline.program.techniques.low_precision import (
+    cast,
     dequantize,
     low_precision,
     quantized,
@@ -110,6 +111,9 @@ class TrainingLinear(TrainingShapes):
         each = layer.batch * (self.tokens if layer.rows is None else layer.rows)
         inputs, outputs = each * layer.inputs, each * layer.outputs
         forward, backward = plain.forward, plain.backward
+        # Attention, before the output projection, computes in 16 bits.
+        parts = sum(share > 0 for share in layer.shares) * (module != "output projection")
+        into, out = cast(self, module, inputs * parts, parts), cast(self, module, outputs * (parts > 0), parts)
         if trained and apart:
             forward, backward = _apart(self, forward), _apart(self, backward)
         forward, backward = ([low_precision(self, op) for op in operators] for operators in (forward, backward))
@@ -121,14 +125,18 @@ class TrainingLinear(TrainingShapes):
             forward=[
                 *(quantized_weights(self, module, weights) if trained else dequantize(self, module, weights)),
                 *quantized(self, module, "input quantization", inputs, for_weights=trained, gathered=gathered),
+                *into,
                 *forward,
+                *out,
             ],
             backward=[
+                *out,
                 *([] if trained else dequantize(self, module, weights)),
                 *transposed_weights(self, module, weights),
                 *quantized(self, module, "gradient quantization", outputs, for_weights=trained, gathered=scattered),
                 *(transposed_operands(self, module, outputs + inputs) if trained else []),
                 *backward,
+                *into,
             ],
         )
 
@@ -222,15 +230,18 @@ class TrainingElementwise(TrainingLinear):
         """A norm of the hidden activation, or over ``elements``; LayerNorm is one kernel of PyTorch's own.
 
         An RMSNorm that nobody fuses upcasts, squares, averages, scales and casts back in seven kernels; autograd makes
-        14 of them for the input, and two for the weight, whose gradient needs the normed input in 16 bits.
+        14 of them for the input, and two for the weight, whose gradient needs the normed input in 16 bits. In fp32 two
+        of either pass cast nothing.
         """
-        e, rest = self.element_bytes, self.trained.rest
+        e, rest, casts = self.stream_bytes, self.trained.rest, 2.0 * (not self.trained.upcast)
         n = self.residual_bytes / e if elements is None else elements
         if self.fuses("norm") or self.model.norm == "layernorm":
             sizes, kernels = (2.0 * e * n, 4.0 * e * n), (1.0, 2.0)
             saved = e * n
         else:
-            sizes, kernels = ((28.0 + 4.0 * e) * n, (76.0 + (4.0 + 4.0 * rest) * e) * n), (7.0, 14.0 + 2.0 * rest)
+            cast = casts * (4.0 + e)
+            sizes = ((20.0 + 2.0 * e + cast) * n, (68.0 + (2.0 + 4.0 * rest) * e + cast) * n)
+            kernels = (5.0 + casts, 12.0 + casts + 2.0 * rest)
             saved = (4.0 + e * rest) * n
         return elementwise(module, part, n, sizes, (calls * kernels[0], calls * kernels[1]), saved_bytes=saved)
 
@@ -253,7 +264,7 @@ class TrainingElementwise(TrainingLinear):
             passes, kernels = 2.0, 2.0
         else:
             passes, kernels = 10.0, 6.0 if self.framework.native.complex_rope else 10.0
-        moved = passes * self.element_bytes * elements
+        moved = passes * self.stream_bytes * elements
         return elementwise("rope", "rope", elements, (moved, moved), (kernels, kernels))
 
     def activation(self, width: Number, *, module: Module = "mlp", rows: Number | None = None) -> Step:
@@ -262,7 +273,7 @@ class TrainingElementwise(TrainingLinear):
         Eager PyTorch squares ReLU in a second kernel, whose gradient it makes as grad * (2 * x ** 1), each a kernel.
         """
         n = (self.tokens if rows is None else rows) * width
-        tensor = self.element_bytes * n
+        tensor = self.stream_bytes * n
         if self.model.gated:
             fused = self.fuses("activation")
             there, back, kept = (3.0, 5.0, 2.0) if fused else (5.0, 9.0, 3.0)
@@ -281,7 +292,7 @@ class TrainingElementwise(TrainingLinear):
         Backward the branch's masked gradient, and the sum of the branches' gradients.
         """
         size, drops = self.residual_bytes, self.model.dropout > 0
-        n = size / self.element_bytes
+        n = size / self.stream_bytes
         kernels = 2.0 if drops and not self.fuses("bias-dropout-add") else 1.0
         back = (5.0 if drops else 3.0) * size + n * drops
         return elementwise(
@@ -355,5 +366,5 @@ def _mix(
     kernels: tuple[float, float] = (1.0, 2.0),
     saved: Number = 0.0,
 ) -> Step:
-    elements = x.residual_bytes / x.element_bytes * x.model.residual_streams
+    elements = x.residual_bytes / x.stream_bytes * x.model.residual_streams
     return elementwise("residual", part, elements, traffic_bytes, kernels, saved_bytes=saved)

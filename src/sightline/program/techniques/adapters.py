@@ -98,7 +98,11 @@ def adapter_steps(x: TrainingShapes, module: Module, shape: AdapterShape, *, inp
     ``input_is_kept`` where another one has kept the same input.
     """
     tokens = x.tokens
-    kept = 0.0 if input_is_kept and not (_dropout(x) or _casts_input(x)) else x.element_bytes * tokens * shape.inputs
+    kept = (
+        0.0
+        if input_is_kept and not (_dropout(x) or _casts_input(x) or _casts_down(x, module))
+        else x.element_bytes * tokens * shape.inputs
+    )
     hooks = hook_calls(x, trained=True)
     a = x.product(module, "adapter A", tokens, shape.rank, shape.inputs, saved_bytes=kept, host_calls=hooks.forward)
     narrow = x.element_bytes * tokens * shape.rank
@@ -126,6 +130,8 @@ def _around(x: TrainingShapes, module: Module, shape: AdapterShape) -> Step:
     """What surrounds an adapter's matmuls: casts, dropout, scaling and addition, padding of joined updates."""
     e, tokens, code = x.element_bytes, x.tokens, x.framework.adapters
     drops, casts, casts_input, pads = _dropout(x), _casts(x), _casts_input(x), shape.padded > 0
+    down = _casts_down(x, module)
+    wide = 4.0 if down else e
     inputs, outputs, padded = tokens * shape.inputs, tokens * shape.added, e * tokens * shape.padded
     accumulation = x.framework.kernels.accumulation_traffic * shape.parameters
     weights = casts * (4.0 + e) * shape.parameters
@@ -133,19 +139,28 @@ def _around(x: TrainingShapes, module: Module, shape: AdapterShape) -> Step:
         there, back = weights + e * drops * inputs + e * outputs, weights + e * (outputs + inputs) + accumulation
         return elementwise(module, ADAPTER_CHAIN, inputs, (there, back), (2.0 * casts, 2.0 + 2.0 * casts))
     # Up and down again around the dropout.
-    cast_bytes = weights + casts_input * (4.0 + e) * 2.0 * inputs
-    dropped = 2.0 * (4.0 * casts_input + e * (1.0 - casts_input)) * drops * inputs + drops * inputs
+    cast_bytes = weights + (2.0 * casts_input + down) * (4.0 + e) * inputs
+    dropped = 2.0 * (4.0 * casts_input + wide * (1.0 - casts_input)) * drops * inputs + drops * inputs
     copied = 1.0 * (x.trained.quantization in code.copies_output)
-    calls = drops + 2.0 * casts + 2.0 * casts_input + code.padding_launches * pads
+    calls = drops + 2.0 * casts + 2.0 * casts_input + down + code.padding_launches * pads
     return elementwise(
         module,
         ADAPTER_CHAIN,
         inputs,
         (
-            cast_bytes + dropped + (5.0 + 2.0 * copied) * e * outputs + 2.0 * padded + 2.0 * e * outputs * pads,
-            cast_bytes + dropped + 2.0 * e * outputs + 3.0 * e * inputs + accumulation + 2.0 * padded,
+            cast_bytes
+            + dropped
+            + (3.0 * e + (2.0 + 2.0 * copied) * wide) * outputs
+            + 2.0 * padded
+            + 2.0 * e * outputs * pads,
+            cast_bytes
+            + dropped
+            + (2.0 * e + down * (4.0 + e)) * outputs
+            + 3.0 * wide * inputs
+            + accumulation
+            + 2.0 * padded,
         ),
-        (2.0 + copied + calls, 4.0 + calls),
+        (2.0 + copied + calls, 4.0 + calls + down),
         saved_bytes=drops * inputs + e * outputs * pads,
     )
 
@@ -158,7 +173,7 @@ def keeps_input(x: TrainingShapes, target: str) -> bool:
     if x.trained.projections or (x.trained.quantization != "none" and x.framework.litgpt.quantized_keeps_inputs):
         return True
     has = adapter is not None and target in adapter.projections(gated=x.model.gated)
-    return has and not _dropout(x) and not _casts_input(x)
+    return has and not _dropout(x) and not _casts_input(x) and not x.trained.upcast
 
 
 def adapter_parameters(model: Model, adapter: Adapter) -> Number:
@@ -200,6 +215,11 @@ def _casts(x: TrainingShapes) -> float:
 def _casts_input(x: TrainingShapes) -> float:
     """1.0 where an adapter's input is cast to its format, and by autocast back."""
     return _casts(x) * (x.trained.quantization == "none" or x.framework.adapters.casts_quantized_inputs)
+
+
+def _casts_down(x: TrainingShapes, module: Module) -> float:
+    """1.0 where an adapter's input is fp32 and autocast takes it down; each keeps a copy of its own."""
+    return 1.0 * (x.trained.upcast and module != "output projection")
 
 
 def exchange_forward(x: TrainingShapes, module: Module, shape: AdapterShape) -> list[Operator]:

@@ -170,6 +170,17 @@ def dequantize(x: TrainingShapes, module: Module, weights: Number) -> list[Opera
     ]
 
 
+def cast(x: TrainingShapes, module: Module, elements: Number, kernels: Number) -> list[Operator]:
+    """Return the casts of ``elements`` between fp32 and the products' 16 bits, where a plan has any.
+
+    A compiler leaves them to the kernels next to them.
+    """
+    if not x.trained.upcast or x.framework.adapters.fused or not kernels:
+        return []
+    moved = (ELEMENT_BYTES["fp32"] + x.element_bytes) * elements
+    return [moving(module, "copy", moved, kernels, elements=elements)]
+
+
 def _cast(x: TrainingShapes, module: Module, weights: Number) -> list[Operator]:
     """The cast of weights that a library has expanded to another type; its launch is one of the expansion's."""
     code = x.framework.low_precision

@@ -12,7 +12,7 @@ from sightline.frameworks.framework import IDEAL
 from sightline.quantities import Count, Number, show
 from sightline.scenario.cluster import Device
 from sightline.scenario.model import Model
-from sightline.scenario.plan import TRAINING_QUANTIZATIONS
+from sightline.scenario.plan import TRAINING_QUANTIZATIONS, UPCAST
 from sightline.scenario.precision import LOW_PRECISION, computes_in
 from sightline.scenario.rules.rulebook import Check, Checks, Mask, is_one_of
 from sightline.scenario.techniques import JOINED, Adapter, Recomputation
@@ -153,7 +153,7 @@ def chosen(value: object) -> list[Any]:
         case None:
             return []
         case Adapter():
-            return [value.kind]
+            return list(value.words())
         case Recomputation():
             return list(value.words())
         case frozenset():
@@ -294,8 +294,13 @@ def adapter_layers(model: Model, adapter: Adapter | None) -> Checks:
     )
 
 
-def adapter_weights(adapter: Adapter | None, quantization: str) -> Checks:
-    """QLoRA keeps the frozen weights in 4 bits."""
+def adapter_weights(adapter: Adapter | None, quantization: str, dtype: str) -> Checks:
+    """QLoRA keeps the frozen weights in 4 bits; what is beside those of bitsandbytes may be cast up."""
+    yield Check(
+        adapter is None or not adapter.upcast or (quantization in UPCAST and dtype in ("bf16", "fp16")),
+        f"plan.adapter.upcast is true with plan.quantization {{quantization}} and plan.dtype {{dtype}}; allowed: "
+        f"{', '.join(UPCAST)} with bf16 or fp16, or false",
+    )
     yield Check(
         adapter is None or adapter.kind != "qlora" or quantization != "none",
         "plan.quantization is none with plan.adapter.kind qlora, which keeps the frozen weights in 4 bits; allowed: "

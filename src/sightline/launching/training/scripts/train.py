@@ -155,9 +155,18 @@ def with_adapters(model: Any, settings: Settings) -> Any:
     }
     if stated["target_modules"] == "all-linear":
         named["target_modules"] = "all-linear"
+    if settings["upcast"]:
+        with_wide_norms(model)
     model.enable_input_require_grads()
     adapters = peft.LoraConfig(**{**stated, **named, "task_type": "CAUSAL_LM"})
     return peft.get_peft_model(model, adapters, autocast_adapter_dtype=in_fp32)
+
+
+def with_wide_norms(model: Any) -> None:
+    """Cast norms and other vectors to fp32, and with them what passes between products."""
+    for weight in model.parameters():
+        if weight.ndim == 1 and weight.is_floating_point():
+            weight.data = weight.data.float()
 
 
 def build_optimizer(name: str, model: Any) -> Any:
