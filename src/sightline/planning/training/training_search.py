@@ -263,7 +263,7 @@ def _chunks(asked: _Asked, piece: Axes, choice: Choice, counts: Counts, keeper: 
             rows = rows[good]
         if len(rows):
             stages = plans.axes.rows["pipeline_parallel"][rows]
-            yield plans.of_rows(rows[np.argsort(stages, kind="stable")])
+            yield plans.of_rows(rows[np.argsort(stages, kind="stable")]).used()
 
 
 def _possible(asked: _Asked, piece: Axes, choice: Choice, counts: Counts) -> Valid:
