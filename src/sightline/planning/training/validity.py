@@ -15,7 +15,7 @@ from sightline.planning.training.candidates import DIMENSIONS, OFFLOAD, ROW, SCH
 from sightline.scenario import Scenario
 from sightline.scenario.plan import OFFLOADABLE
 from sightline.scenario.rules import TRAINING_RULES, facts_of
-from sightline.scenario.rules.rulebook import Rule, masks_of
+from sightline.scenario.rules.rulebook import Masks, Rule, masks_of
 from sightline.scenario.space import Space
 
 POSSIBLE: Final[tuple[Rule, ...]] = tuple(rule for rule in TRAINING_RULES if rule not in OFFERED)
@@ -92,11 +92,16 @@ class Valid:
         return int(counts[0] @ counts[1])
 
 
-def valid_plans(space: Space[Scenario], scenario: Scenario, axes: Axes, rules: tuple[Rule, ...]) -> Valid:
-    """Return which plans of a mesh (``scenario`` with its ``axes`` as arrays) break no rule and are distinct."""
+def valid_plans(
+    space: Space[Scenario], scenario: Scenario, axes: Axes, rules: tuple[Rule, ...], made: Masks | None = None
+) -> Valid:
+    """Return which plans of a mesh (``scenario`` with its ``axes`` as arrays) break no rule and are distinct.
+
+    Masks of rules that were ``made`` of the same arrays are taken again.
+    """
     rejected: dict[str, int] = {}
     masks: list[Array] = []
-    for name, mask in masks_of(rules, facts_of(scenario)):
+    for name, mask in masks_of(rules, facts_of(scenario), made):
         rejected[name] = rejected.get(name, 0) + (mask.size - int(np.count_nonzero(mask))) * _share(axes, mask)
         masks.append(mask)
     masks += _restricted(space, scenario, axes)
