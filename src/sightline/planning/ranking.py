@@ -13,13 +13,12 @@ from sightline.explanation.compared import SAME, interval_of, likely_smaller, ra
 from sightline.planning.generation_objectives import ascending, missed_by
 from sightline.planning.plan_answer import RankedPlan
 from sightline.prediction.anchoring.anchored_steps import AnchoredSteps, correlations
-from sightline.prediction.generation.batch_profile import engine_constants
-from sightline.prediction.generation.uncertainty import Case, spreads_of_ratio
 from sightline.quantities import FOUR_IN_FIVE
 from sightline.scenario import Plan
 
 if TYPE_CHECKING:
     from sightline.planning.generation.candidates import Kept
+    from sightline.prediction.generation.uncertainty import Case
 
 Floats = NDArray[np.float64]
 
@@ -245,12 +244,16 @@ class _Odds:
 
     def _spread(self, first: "Kept", other: "Kept") -> tuple[float, float]:
         """The half-widths of both times' ratios, which are the same for all plans of two variants."""
+        from sightline.prediction.generation.uncertainty import spreads_of_ratio
+
         pair = id(first.variant), id(other.variant)
         if pair not in self._spreads:
             self._spreads[pair] = spreads_of_ratio(self._case(first), self._case(other))
         return self._spreads[pair]
 
-    def _case(self, plan: "Kept") -> Case:
+    def _case(self, plan: "Kept") -> "Case":
+        from sightline.prediction.generation.batch_profile import engine_constants
+
         of = id(plan.variant)
         if of not in self._cases:
             scenario = plan.scenario

@@ -42,14 +42,14 @@ class Lengths:
             f.name: getattr(self, f.name) for f in fields(self) if f.name in {*own, *cut}
         }
 
-    def sampled(self, random: np.random.Generator, count: int) -> Array:
+    def sampled(self, random: "np.random.Generator", count: int) -> Array:
         """Return so many random lengths, whole and from ``low`` to ``high``.
 
         Drawn in several calls they are the same as in one.
         """
         return np.clip(np.round(self._random(random, count)), max(1.0, self.low), self.high)
 
-    def _random(self, random: np.random.Generator, count: int) -> Array:
+    def _random(self, random: "np.random.Generator", count: int) -> Array:
         if self.distribution == "empirical":
             values = np.asarray(self.values, dtype=float)
             return values[(random.random(count) * values.size).astype(np.int64)]

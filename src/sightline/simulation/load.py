@@ -110,7 +110,7 @@ def mean_lengths(load: Iterable[Requests]) -> MeanLengths:
 class Arrivals:
     """Draws the arrival times of one load, in any number of calls."""
 
-    def __init__(self, arrival: Arrival, random: np.random.Generator, requests: float = 1.0) -> None:
+    def __init__(self, arrival: Arrival, random: "np.random.Generator", requests: float = 1.0) -> None:
         """Begin at 0 seconds; each arrival brings so many ``requests`` in the mean."""
         self._requests = requests
         self._arrival = arrival
@@ -173,7 +173,7 @@ LONGEST = 10**12
 """More than any length."""
 
 
-def stream(seed: int, of: int) -> np.random.Generator:
+def stream(seed: int, of: int) -> "np.random.Generator":
     """Return the random generator of a load for one purpose."""
     return np.random.default_rng((seed, of))
 
@@ -193,7 +193,7 @@ def drawn_parts(workload: Serve, plan: GenerationPlan, part: int) -> Iterator[Re
 class Drawn:
     """Draws lengths of one kind, in any number of calls."""
 
-    def __init__(self, lengths: int | Lengths, random: np.random.Generator) -> None:
+    def __init__(self, lengths: int | Lengths, random: "np.random.Generator") -> None:
         """Draw from lengths; a number is always that one."""
         self._lengths = lengths
         self._random = random

@@ -69,6 +69,15 @@ class Axes:
         rows = {name: values[chosen] for name, values in self.rows.items()}
         return replace(self, rows=rows, micro_batches=self.micro_batches[chosen])
 
+    def of_values(self, dimension: int, chosen: Iterable[int]) -> "Axes":
+        """Return the axes with some of the values of one beside the rows."""
+        if dimension == ZERO:
+            return replace(self, zero_stage=[self.zero_stage[i] for i in chosen])
+        if dimension == SCHEDULE:
+            return replace(self, schedules=[self.schedules[i] for i in chosen])
+        part = list(self.offload)[dimension - OFFLOAD]
+        return replace(self, offload={**self.offload, part: [self.offload[part][i] for i in chosen]})
+
 
 def along(values: Any, dimension: int) -> Array:
     """Return values as an array along one dimension of a mesh."""

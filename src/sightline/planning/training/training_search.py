@@ -1,11 +1,11 @@
 """The search of one space of training plans: time and memory of every valid plan, chunk by chunk, within bounds."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +34,7 @@ from sightline.prediction.training.priced import least_step_s, micro_batch_alone
 from sightline.prediction.training.step_profile import sums_of
 from sightline.progress import SILENT, Cancelled, Progress
 from sightline.scenario import Scenario
-from sightline.scenario.rules.rulebook import Rule
+from sightline.scenario.rules.rulebook import Masks, Rule
 from sightline.scenario.space import Space
 
 if TYPE_CHECKING:
@@ -191,9 +191,8 @@ def search(
     pieces = pieces_of(layout) if pieces is None else pieces
     progress.begin(len(pieces), "searching")
     try:
-        for choice, piece in pieces:
-            axes = layout.axes(piece, both_ways=choice.both_ways)
-            for chunk in _chunks(asked, axes, choice, counts, keeper):
+        for choice, mesh in _meshes(layout, pieces):
+            for chunk in _chunks(asked, mesh, choice, counts, keeper):
                 progress.check()
                 for block in _blocks(asked, chunk, choice):
                     counts.add(block, {} if within is None else within(block, chunk.axes))
@@ -209,6 +208,30 @@ def search(
 def pieces_of(layout: Layout) -> list[Piece]:
     """Return the pieces of a layout that are searched one after the other, always in the same order."""
     return [(choice, piece) for piece, choice in product(layout.pieces(ROWS_PER_CHECK), choices(layout.space))]
+
+
+class _Mesh(NamedTuple):
+    """Splits of a layout with all other fields."""
+
+    axes: Axes
+    scenario: Scenario
+    """With the axes as arrays."""
+    made: Masks
+    """Of rules."""
+
+
+def _meshes(layout: Layout, pieces: Iterable[Piece]) -> Iterator[tuple[Choice, _Mesh]]:
+    """Yield the mesh of each piece; choices of the same splits share its arrays."""
+    splits, shared = None, dict[bool, _Mesh]()
+    for choice, piece in pieces:
+        if piece is not splits:
+            splits, shared = piece, {}
+        if choice.both_ways not in shared:
+            axes = layout.axes(piece, both_ways=choice.both_ways)
+            shared[choice.both_ways] = _Mesh(axes, open_plan(layout.space, axes, choice), {})
+        mesh = shared[choice.both_ways]
+        chosen = {"recompute": choice.recompute, "attention": choice.attention, "compile": choice.compile}
+        yield choice, mesh._replace(scenario=replace(mesh.scenario, plan=replace(mesh.scenario.plan, **chosen)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -246,7 +269,7 @@ class _Asked:
         return keeper.limit if self.bounds.limit is None else self.bounds.limit
 
 
-def _chunks(asked: _Asked, piece: Axes, choice: Choice, counts: Counts, keeper: Keeper) -> Iterator[Valid]:
+def _chunks(asked: _Asked, piece: _Mesh, choice: Choice, counts: Counts, keeper: Keeper) -> Iterator[Valid]:
     """Yield the rows of a piece that may have a plan that fits and is kept; the others are counted."""
     with np.errstate(all="ignore"):  # places where no plan is are worked out too
         plans = _possible(asked, piece, choice, counts)
@@ -263,12 +286,12 @@ def _chunks(asked: _Asked, piece: Axes, choice: Choice, counts: Counts, keeper: 
             rows = rows[good]
         if len(rows):
             stages = plans.axes.rows["pipeline_parallel"][rows]
-            yield plans.of_rows(rows[np.argsort(stages, kind="stable")])
+            yield plans.of_rows(rows[np.argsort(stages, kind="stable")]).used()
 
 
-def _possible(asked: _Asked, piece: Axes, choice: Choice, counts: Counts) -> Valid:
+def _possible(asked: _Asked, piece: _Mesh, choice: Choice, counts: Counts) -> Valid:
     """The rows of a piece with valid plans whose micro-batch alone fits; the others are counted."""
-    plans = valid_plans(asked.space, open_plan(asked.space, piece, choice), piece, asked.rules)
+    plans = valid_plans(asked.space, piece.scenario, piece.axes, asked.rules, piece.made)
     counts.rejected.update(plans.rejected)
     plans = plans.trimmed()
     fits = asked.bounds.least_bytes(plans.axes, choice) <= asked.memory.device_bytes

@@ -11,11 +11,11 @@ import numpy as np
 
 from sightline.launching.training.rules import LAUNCH_RULES
 from sightline.loading.plans import OFFERED
-from sightline.planning.training.candidates import OFFLOAD, SCHEDULE, ZERO, Array, Axes, along
+from sightline.planning.training.candidates import DIMENSIONS, OFFLOAD, ROW, SCHEDULE, ZERO, Array, Axes, along
 from sightline.scenario import Scenario
 from sightline.scenario.plan import OFFLOADABLE
 from sightline.scenario.rules import TRAINING_RULES, facts_of
-from sightline.scenario.rules.rulebook import Rule, masks_of
+from sightline.scenario.rules.rulebook import Masks, Rule, masks_of
 from sightline.scenario.space import Space
 
 POSSIBLE: Final[tuple[Rule, ...]] = tuple(rule for rule in TRAINING_RULES if rule not in OFFERED)
@@ -23,6 +23,8 @@ POSSIBLE: Final[tuple[Rule, ...]] = tuple(rule for rule in TRAINING_RULES if rul
 LAUNCHABLE: Final[tuple[Rule, ...]] = (*TRAINING_RULES, *LAUNCH_RULES)
 """Rules about what the framework offers today too, and, where a launch is written for it, about what that can run."""
 
+EVERY: Final[Array] = np.ones((1,) * DIMENSIONS, dtype=bool)
+"""The mask of a rule that nothing breaks."""
 _COUNTED = 1 << 12
 """Rows that are counted together: what keeps memory flat."""
 
@@ -50,19 +52,32 @@ class Valid:
 
     def of_rows(self, chosen: Any) -> "Valid":
         """Return some of the rows."""
+        states, schedules, *rest = (_of_rows(mask, chosen) for mask in (self.states, self.schedules, *self.rest))
+        return replace(self, axes=self.axes.of_rows(chosen), states=states, schedules=schedules, rest=tuple(rest))
 
-        def part(mask: Array) -> Array:
-            return mask[chosen] if len(mask) > 1 else mask
+    def used(self) -> "Valid":
+        """Return the values of ZeRO, offloading and schedules that some valid plan has."""
+        valid, masks = self, [mask.any(axis=ROW, keepdims=True) for mask in (self.states, self.schedules, *self.rest)]
+        for dimension in range(ZERO, DIMENSIONS):
+            others = tuple(one for one in range(DIMENSIONS) if one != dimension)
+            there = reduce(and_, [mask.any(axis=others) for mask in masks])
+            if there.any() and not there.all():
+                valid = valid._of_values(dimension, np.flatnonzero(there))
+        return valid
 
-        rest = tuple(map(part, self.rest))
-        axes = self.axes.of_rows(chosen)
-        return replace(self, axes=axes, states=part(self.states), schedules=part(self.schedules), rest=rest)
+    def _of_values(self, dimension: int, chosen: Array) -> "Valid":
+        states, schedules, *rest = (
+            mask.take(chosen, axis=dimension) if mask.shape[dimension] > 1 else mask
+            for mask in (self.states, self.schedules, *self.rest)
+        )
+        axes = self.axes.of_values(dimension, chosen)
+        return replace(self, axes=axes, states=states, schedules=schedules, rest=tuple(rest))
 
     def count(self) -> int:
         """Return how many plans are valid."""
         if not self.rest:
             return self.at_most()
-        chunks = (self.of_rows(slice(start, start + _COUNTED)) for start in range(0, self.axes.count, _COUNTED))
+        chunks = (self.of_rows(slice(start, start + _COUNTED)).used() for start in range(0, self.axes.count, _COUNTED))
         return sum(
             int(np.count_nonzero(reduce(and_, one.rest, np.broadcast_to(one.states & one.schedules, one.axes.shape))))
             for one in chunks
@@ -77,25 +92,39 @@ class Valid:
         return int(counts[0] @ counts[1])
 
 
-def valid_plans(space: Space[Scenario], scenario: Scenario, axes: Axes, rules: tuple[Rule, ...]) -> Valid:
-    """Return which plans of a mesh (``scenario`` with its ``axes`` as arrays) break no rule and are distinct."""
+def valid_plans(
+    space: Space[Scenario], scenario: Scenario, axes: Axes, rules: tuple[Rule, ...], made: Masks | None = None
+) -> Valid:
+    """Return which plans of a mesh (``scenario`` with its ``axes`` as arrays) break no rule and are distinct.
+
+    Masks of rules that were ``made`` of the same arrays are taken again.
+    """
     rejected: dict[str, int] = {}
     masks: list[Array] = []
-    for name, mask in masks_of(rules, facts_of(scenario)):
+    for name, mask in masks_of(rules, facts_of(scenario), made):
         rejected[name] = rejected.get(name, 0) + (mask.size - int(np.count_nonzero(mask))) * _share(axes, mask)
         masks.append(mask)
     masks += _restricted(space, scenario, axes)
-    of_states = [mask for mask in masks if mask.ndim == 0 or mask.shape[SCHEDULE] == 1]
-    others = [mask for mask in masks if not any(mask is one for one in of_states)]
+    masks.append(_split_with_effect(scenario, axes))
+    masks = [mask.reshape((1,) * DIMENSIONS) if mask.ndim == 0 else mask for mask in masks]
+    there = reduce(and_, (mask.ravel() for mask in masks if mask.size == len(mask)), np.ones(axes.count, dtype=bool))
+    masks = sorted((_of_rows(mask, there) for mask in masks if mask.size > len(mask)), key=np.size)
+    of_states = [mask for mask in masks if mask.shape[SCHEDULE] == 1]
+    others = [mask for mask in masks if mask.shape[SCHEDULE] > 1]
     of_schedules = [mask for mask in others if prod(mask.shape[ZERO:SCHEDULE]) == 1]
     valid = Valid(
-        axes=axes,
-        states=reduce(and_, of_states, np.ones((1,) * len(axes.shape), dtype=bool)),
-        schedules=reduce(and_, of_schedules, np.ones((1,) * len(axes.shape), dtype=bool)),
-        rest=tuple(mask for mask in others if not any(mask is one for one in of_schedules)),
+        axes=axes.of_rows(there),
+        states=reduce(and_, of_states, EVERY),
+        schedules=reduce(and_, of_schedules, EVERY),
+        rest=tuple(mask for mask in others if prod(mask.shape[ZERO:SCHEDULE]) > 1),
         rejected=rejected,
     )
-    return _distinct(valid, scenario)
+    return _distinct(valid, scenario, axes)
+
+
+def _of_rows(array: Array, chosen: Any) -> Array:
+    """Some of the rows of an array; all where all rows have the same."""
+    return array[chosen] if len(array) > 1 else array
 
 
 def _share(axes: Axes, mask: Array) -> int:
@@ -123,30 +152,45 @@ def _places(grid: Any) -> Iterator[tuple[Any, ...]]:
     yield from zip(*(column.ravel() for column in grid), strict=True)
 
 
-def _distinct(valid: Valid, scenario: Scenario) -> Valid:
+def _split_with_effect(scenario: Scenario, axes: Axes) -> Array:
+    """Where sequence parallelism is not another value of what is nothing: without tensor parallelism."""
+    plan, first = scenario.plan, axes.rows["sequence_parallel"].min(initial=1)
+    return np.asarray((plan.tensor_parallel > 1) | (plan.sequence_parallel == first))
+
+
+def _distinct(valid: Valid, scenario: Scenario, axes: Axes) -> Valid:
     """Keep one of the valid plans among which a field has no effect.
 
-    Without stages all schedules are the same; without tensor parallelism sequence parallelism is nothing; without
-    replicas all ZeRO stages are the same, of which one that the framework's offloading takes is kept, unless the
-    framework runs other code for some.
+    Without stages all schedules are the same. Without replicas all ZeRO stages are the same, of which one that the
+    framework's offloading takes is kept, unless the framework runs other code for some.
     """
-    plan: Any = scenario.plan
-    engine = plan.framework.zero_engine
-    split = valid.axes.rows["sequence_parallel"]
-    states = valid.states & ((plan.tensor_parallel > 1) | (plan.sequence_parallel == split.min(initial=1)))
-    is_alone = (plan.replicas <= 1) & (not (engine.hooks or engine.bf16_optimizer))
-    alone = is_alone & states
-    taken = alone & _taken_by_offloading(plan, valid.axes)
-    chosen = _first(np.where(taken.any(axis=ZERO, keepdims=True), taken, alone), ZERO)
-    states = np.where(is_alone, chosen, states)
-    one_stage = np.broadcast_to(plan.pipeline_parallel <= 1, (valid.axes.count, *(1,) * SCHEDULE))
-    alike = one_stage & valid.schedules
-    schedules, rest = np.where(one_stage, _first(alike, SCHEDULE), valid.schedules), valid.rest
-    if any((one_stage & ~mask).any() for mask in rest):
+    plan, engine, rows = scenario.plan, scenario.plan.framework.zero_engine, valid.axes.rows
+    ranks = prod(rows[name] for name in ("tensor_parallel", "pipeline_parallel"))
+    states, schedules, rest = valid.states, valid.schedules, valid.rest
+    alone = np.flatnonzero(rows["devices"] <= ranks)
+    if len(alone) and not (engine.hooks or engine.bf16_optimizer):
+        taken = _taken_by_offloading(plan, axes)
+        states = _writable(states, valid.axes.count, taken)
+        taken = taken & states[alone]
+        states[alone] = _first(np.where(taken.any(axis=ZERO, keepdims=True), taken, states[alone]), ZERO)
+    alike = np.flatnonzero(rows["pipeline_parallel"] <= 1)
+    if any(not _of_rows(mask, alike).all() for mask in rest):
         # Which schedule is the first that is valid depends on what lies on both masks.
-        chosen = ~one_stage | _first(reduce(and_, rest, alike), SCHEDULE)
-        schedules, rest = valid.schedules, (*rest, chosen)
+        both = reduce(and_, (_of_rows(mask, alike) for mask in (*rest, schedules)))
+        chosen = _writable(EVERY, valid.axes.count, both)
+        chosen[alike] = _first(both, SCHEDULE)
+        rest = (*rest, chosen)
+    elif len(alike):
+        schedules = _writable(schedules, valid.axes.count)
+        schedules[alike] = _first(schedules[alike], SCHEDULE)
     return replace(valid, states=states, schedules=schedules, rest=rest)
+
+
+def _writable(mask: Array, rows: int, *others: Array) -> Array:
+    """A copy of a mask with every row, on the other dimensions of others too."""
+    return np.broadcast_to(
+        mask, np.broadcast_shapes(mask.shape, (rows, *(1,) * SCHEDULE), *(one.shape[1:] for one in others))
+    ).copy()
 
 
 def _first(mask: Array, dimension: int) -> Array:

@@ -38,7 +38,7 @@ from sightline.prediction.training.constants import (
     stated_set,
 )
 from sightline.prediction.training.knowledge import Knowledge, beyond, case_variance, spread_unmeasured
-from sightline.prediction.training.step_profile import assemble, predict
+from sightline.prediction.training.step_profile import predict, step_of
 from sightline.quantities import FOUR_IN_FIVE, Number
 from sightline.scenario import Scenario
 
@@ -258,7 +258,7 @@ class _Side(NamedTuple):
 def _side(scenario: Scenario, known: AnchoredSteps | None) -> _Side:
     usual = Knowledge().beliefs
     beliefs, before = (usual, usual) if known is None else (known.beliefs, known.corrections.before)
-    slopes = slopes_at_site(lambda tried: assemble(scenario, tried)[1].step_time_s, scenario, beliefs)[1]
+    slopes = slopes_at_site(lambda tried: step_of(scenario, tried).step_time_s, scenario, beliefs)[1]
     of_site = constants_of_site(slopes) if before is beliefs else site_slopes(scenario, QUANTITY, before)
     return _Side(slopes, unexplained(scenario, QUANTITY, of_site))
 

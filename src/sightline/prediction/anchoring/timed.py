@@ -5,7 +5,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from sightline.content import description
 from sightline.prediction.training.constants import TrainingConstants
-from sightline.prediction.training.step_profile import assemble
+from sightline.prediction.training.step_profile import step_of
 from sightline.prediction.training.step_rows import model_flops
 from sightline.quantities import Number
 from sightline.scenario import GenerationScenario, OperatorScenario, Scenario
@@ -52,7 +52,7 @@ class MeasuredStep(Timed[Scenario]):
 
 def seconds_of(scenario: Scenario, quantity: str, constants: TrainingConstants) -> Number:
     """Return the seconds of a result of a step, whose micro-batch is known, with these constants."""
-    seconds: Number = getattr(assemble(scenario, constants)[1], quantity)
+    seconds: Number = getattr(step_of(scenario, constants), quantity)
     return seconds
 
 

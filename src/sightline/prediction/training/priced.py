@@ -1,6 +1,6 @@
 """A training micro-batch written out and priced: what depends on no pipeline, batch or ZeRO stage, except its hooks."""
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -33,6 +33,15 @@ class Distinct(NamedTuple):
     first: NDArray[np.intp]
     of_row: NDArray[np.intp]
 
+    def every(self, value: Any) -> Any:
+        """Return figures of every row by those of the distinct ones, tuples and lists of them too."""
+        if isinstance(value, np.ndarray):
+            return value[self.of_row] if value.ndim and len(value) > 1 else value
+        if isinstance(value, tuple | list):
+            figures = map(self.every, value)
+            return value._make(figures) if hasattr(value, "_make") else type(value)(figures)
+        return value
+
 
 def distinct_rows(plan: Plan) -> Distinct | None:
     """Return the distinct rows of a plan whose fields are arrays along the first axis; None where few are alike."""
@@ -45,25 +54,17 @@ def distinct_rows(plan: Plan) -> Distinct | None:
     return found if len(found.first) < WORTH_IT * rows else None
 
 
-def prices_of_distinct(
-    scenario: Scenario, program: Program, prices: Callable[[Scenario], tuple[Program, Prices]]
-) -> Prices | None:
-    """Return the prices of a program with rows, of which the distinct ones are priced; None where few are alike."""
-    rows = distinct_rows(scenario.plan)
-    if rows is None:
-        return None
-    fields: dict[str, Any] = {
-        name: value[rows.first]
-        for name, value in fields_of(scenario.plan).items()
-        if isinstance(value, np.ndarray) and value.size > 1
-    }
-    priced, own = prices(replace(scenario, plan=replace(scenario.plan, **fields)))
+class _EveryPrice(Prices):
+    """Prices of a program's operators in every row, each made of those in the distinct rows when it is asked for."""
 
-    def of_rows(leg: Any) -> Any:
-        return leg[rows.of_row] if isinstance(leg, np.ndarray) and leg.ndim and len(leg) > 1 else leg
+    def __init__(self, rows: Distinct, own: Mapping[int, OperatorCost]) -> None:
+        super().__init__()
+        self._rows, self._own = rows, own
 
-    pairs = zip(program.operators, priced.operators, strict=True)
-    return {id(op): OperatorCost(*map(of_rows, own[id(same)])) for op, same in pairs}
+    def __missing__(self, operator: int) -> OperatorCost:
+        cost: OperatorCost = self._rows.every(self._own[operator])
+        self[operator] = cost
+        return cost
 
 
 @record
@@ -160,15 +161,11 @@ def _priced(scenario: Scenario, constants: TrainingConstants) -> Priced:
     model = training_device(scenario, constants)
     library = cluster_collectives(scenario.cluster, launches=not scenario.plan.framework.is_bound)
 
-    def of_rows(rows: Scenario) -> tuple[Program, Prices]:
-        written = write_out(rows)
-        return written, step_prices(written, rows, constants, model, library)
-
-    alone: Prices = {}
-    prices = prices_of_distinct(scenario, program, of_rows)
-    if prices is None:
-        alone = prices_alone(program, scenario, model, library)
-        prices = prices_in_step(program, alone, scenario, constants, model)
+    rows = distinct_rows(scenario.plan)
+    if rows is not None:
+        return _every_row(scenario, program, rows, constants)
+    alone = prices_alone(program, scenario, model, library)
+    prices = prices_in_step(program, alone, scenario, constants, model)
     return Priced(
         scenario=scenario,
         micro_batch=scenario,
@@ -179,6 +176,25 @@ def _priced(scenario: Scenario, constants: TrainingConstants) -> Priced:
         prices=prices,
         sizes=program_sizes(program, scenario.plan),
         **_timed(scenario, program, constants, prices),
+    )
+
+
+def _every_row(scenario: Scenario, program: Program, rows: Distinct, constants: TrainingConstants) -> Priced:
+    """A program with rows, of which the distinct ones are priced."""
+    fields = fields_of(scenario.plan).items()
+    own: dict[str, Any] = {k: v[rows.first] for k, v in fields if isinstance(v, np.ndarray) and v.size > 1}
+    priced = _priced(replace(scenario, plan=replace(scenario.plan, **own)), constants)
+    pairs = zip(program.operators, priced.program.operators, strict=True)
+    return replace(
+        priced,
+        scenario=scenario,
+        micro_batch=scenario,
+        program=program,
+        alone={},
+        prices=_EveryPrice(rows, {id(op): priced.prices[id(same)] for op, same in pairs}),
+        overlap=_overlap(scenario, constants),
+        times=rows.every(priced.times),
+        sizes=ProgramSizes(**{name: rows.every(sizes) for name, sizes in fields_of(priced.sizes).items()}),
     )
 
 

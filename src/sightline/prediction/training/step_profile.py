@@ -91,6 +91,11 @@ def assemble(
     return priced, *assembled(priced)
 
 
+def step_of(scenario: Scenario, constants: TrainingConstants | None = None) -> StepTimes:
+    """Return the step of a scenario with a micro-batch, whatever memory it takes."""
+    return step_times(price(at_its_clock(as_kept(scenario)), constants))
+
+
 def assembled(priced: Priced) -> tuple[StepTimes, Sequence[StageLedger]]:
     """Return the step and the memory of a micro-batch that is priced."""
     times = step_times(priced)
@@ -166,7 +171,7 @@ def _unlike(scenario: Scenario, constants: TrainingConstants | None, known: Know
         scenario,
         constants,
         known,
-        spread_of=lambda one: known.spread(one, lambda tried: assemble(one, tried)[1].step_time_s),
+        spread_of=lambda one: known.spread(one, lambda tried: step_of(one, tried).step_time_s),
         remarks_of=lambda one, stages: [*remarks(one), *host_remarks(stages, one.cluster)],
     )
 

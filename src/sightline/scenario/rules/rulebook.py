@@ -7,11 +7,11 @@ value of a file then hides no other mistake and causes no misleading one. The na
 in counts of rejected plans and stays as it is.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, reduce
 from inspect import signature
 from math import prod
-from operator import and_
+from operator import and_, is_
 from types import FunctionType, ModuleType
 from typing import Any, Final, NamedTuple, Self, TypeAlias
 
@@ -76,6 +76,8 @@ Checks: TypeAlias = Iterator[Check]
 Rule: TypeAlias = Callable[..., Checks]
 Facts: TypeAlias = Mapping[str, Any]
 """What is known of a scenario: fields of plan and workload, figures of model and cluster, by name."""
+Masks: TypeAlias = dict[Rule, tuple[Sequence[Any], NDArray[np.bool_]]]
+"""Masks of rules, each with the facts that it was made of."""
 
 
 class Verdict(NamedTuple):
@@ -141,29 +143,34 @@ def judged(questions: Iterable[tuple[Iterable[Rule], Facts]]) -> Verdict:
     return Verdict(np.broadcast_to(reduce(and_, small, np.asarray(True)), shape), rejected)
 
 
-def masks_of(rules: Iterable[Rule], facts: Facts) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+def masks_of(rules: Iterable[Rule], facts: Facts, made: Masks | None = None) -> Iterator[tuple[str, NDArray[np.bool_]]]:
     """Yield the name and the mask, true where it is kept, of each rule that something breaks.
 
-    A mask lies on no more axes than the facts of its rule.
+    A mask lies on no more axes than the facts of its rule. Those of the very facts that one was ``made`` of are not
+    made again.
     """
     for rule in rules:
-        allowed = _allowed(rule, facts)
+        allowed = _allowed(rule, facts, {} if made is None else made)
         if not allowed.all():
             yield rule.__name__, allowed
 
 
-def _allowed(rule: Rule, facts: Facts) -> NDArray[np.bool_]:
+def _allowed(rule: Rule, facts: Facts, made: Masks) -> NDArray[np.bool_]:
     """The mask of a rule, true where facts are not known."""
     names = needed(rule)
     if not all(name in facts for name in names):
         return np.asarray(True)
-    masks = (check.allowed for check in rule(**{name: facts[name] for name in names}))
+    known = [facts[name] for name in names]
+    if rule in made and all(map(is_, made[rule][0], known)):
+        return made[rule][1]
     # A check that nothing breaks is left out, so that its axes do not enlarge the mask.
+    masks = (check.allowed for check in rule(*known))
     allowed = np.asarray(reduce(and_, (mask for mask in masks if not np.all(mask)), True))
-    if "data_parallel" not in names or not np.any(part := np.mod(facts["data_parallel"], 1)):
-        return allowed
-    # Without a whole number of replicas there is nothing to ask: `device_count` rejects the plan.
-    return np.asarray(allowed | (part > 0))
+    if "data_parallel" in names and np.any(part := np.mod(facts["data_parallel"], 1)):
+        # Without a whole number of replicas there is nothing to ask: `device_count` rejects the plan.
+        allowed = np.asarray(allowed | (part > 0))
+    made[rule] = known, allowed
+    return allowed
 
 
 def is_one_of(value: Any, allowed: Iterable[Any]) -> Mask:
