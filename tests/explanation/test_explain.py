@@ -51,7 +51,9 @@ UNEVEN = {
     "model": "llama-3.1-8b",
     "cluster": "8x h100-sxm-80gb",
     "workload": {
-        **{"task": "finetune", "sequence_length": 4096, "global_batch": 128},
+        "task": "finetune",
+        "sequence_length": 4096,
+        "global_batch": 128,
         "lengths": {"distribution": "lognormal", "mean": 400, "cv": 1.5},
     },
     "plan": {"framework": "transformers", "adapter": "lora"},

@@ -97,7 +97,9 @@ def _short_answer(results: "Sequence[Result]") -> Iterator[Said]:
             ends = dict.fromkeys(f"{100 * end:.1f}" for end in (min(errors), max(errors)))
             by_suite = " by suite" if len(found) > 1 else ""
             parts = counted(len(found), "part of suites", "parts of suites")
-            yield Said(asks=kind, says=f"{counted(cases, 'case')} in {parts}: mean error {' to '.join(ends)} %{by_suite}")
+            yield Said(
+                asks=kind, says=f"{counted(cases, 'case')} in {parts}: mean error {' to '.join(ends)} %{by_suite}"
+            )
 
 
 _KINDS = {
