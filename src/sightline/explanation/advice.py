@@ -395,6 +395,7 @@ def said_of(own: Profile, tries: Tries, known: "Anchored | None" = None) -> list
     ]
     if own.fits is not False:
         found += _hardware(own, known)
+    found += [f"This plan cannot be launched: {refusal}." for refusal in _refusals(own.scenario)[:1]]
     if not tries.advice and own.task is not OPERATOR:
         found.append(NOTHING_FITS if own.fits is False else NOTHING_HELPS)
     return found

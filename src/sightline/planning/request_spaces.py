@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import islice
 from math import prod
 from os import PathLike
 from typing import Any
@@ -165,6 +166,15 @@ def in_other_frameworks(
     with suppress(InputError):  # others have no such plan
         return [replace(one, warnings=(*spaces[0].warnings, said)) for one in read(stated)]
     return []
+
+
+def unlaunchable(spaces: Sequence[Space[Any]]) -> Iterator[str]:
+    """Yield why the launch of a framework runs no plan at all, where a field that is fixed decides it."""
+    trained = [space for space in spaces if isinstance(space.scenario, Scenario)]
+    names = {space.scenario.plan.framework.name for space in trained}
+    if len(names) == 1:
+        said = (f"{min(names)} cannot launch it: {refusal}" for refusal in _stated_refusals(trained[0]))
+        yield from islice(said, 1)
 
 
 def _stated_refusals(space: Space[Scenario]) -> Iterator[str]:

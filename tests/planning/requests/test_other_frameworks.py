@@ -86,3 +86,10 @@ def test_every_other_framework_with_a_plan_is_an_alternative():
     for name, loss in losses.items():
         assert loss == pytest.approx(in_framework(pretrained, name).plans[0].value / answer.plans[0].value - 1)
     assert not list(in_framework(pretrained, "megatron").alternatives)
+
+
+def test_why_a_named_framework_launches_no_plan_is_a_warning():
+    answer = in_framework({**TUNED, "plan": {"adapter": "lora"}}, "megatron")
+    assert not answer.plans
+    assert any("plan.adapter is lora" in one and "megatron-swift" in one for one in answer.warnings)
+    assert not any("cannot launch" in one for one in in_framework(TUNED, "transformers").warnings)

@@ -84,8 +84,10 @@ def step_intervals(profile: Profile, spread: float) -> Mapping[str, tuple[float,
 
 
 def _computing_s(profile: Profile) -> float:
-    """Return the least seconds of a step's arithmetic on the fullest stage: FLOPs at the peak, but of an operator no
-    more than it is predicted to take, as causal attention skips about half of the scores that its FLOPs count."""
+    """Return the least seconds that a stage's arithmetic takes in a step: FLOPs at the peak.
+
+    No operator takes more than predicted: causal attention skips about half of the scores that its FLOPs count.
+    """
     peak = float(profile.peak_flops)
     found = sum(min(float(row.flops) / peak, float(row.exposed_s)) for row in profile.rows)
     return found or float(profile.step_time_s)
