@@ -10,8 +10,9 @@ import rendered
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline.answers import plan_sentences
+from sightline.answers import plan_columns, plan_sentences
 from sightline.answers.best_plans import plan_outline
+from sightline.frameworks import read_framework
 from sightline.loading import load
 from sightline.planning.plan_answer import PlanAnswer
 from sightline.render import terminal_parts
@@ -44,6 +45,30 @@ def test_a_column_comes_back_with_the_plan_that_differs():
     text = render(replace(answer, plans=[replace(first, profile=other), *answer.plans[1:]]), 120)
     assert "offload" in text
     assert "optimizer" in row(text, "1 ")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "heading"),
+    [
+        ("gradient_reduce_dtype", "bf16", "reduce"),
+        ("compile", True, "compiled"),
+        ("fused_norm", False, "fused norm"),
+        ("fused_rope", False, "fused rope"),
+        ("fused_activation", False, "fused activation"),
+    ],
+)
+def test_kernels_and_formats_have_a_column_where_they_differ_within_a_framework(key, value, heading):
+    answer = plan_answers.trained()
+    first = answer.plans[0]
+    scenario = first.profile.scenario
+    other = first.profile.replace(scenario=replace(scenario, plan=replace(scenario.plan, **{key: value})))
+    shown = replace(answer, plans=[replace(first, profile=other), *answer.plans[1:]])
+    assert {column.key: column.heading for column in plan_columns.choices(shown)}[key] == heading
+    assert key not in {column.key for column in plan_columns.choices(answer)}
+    by_framework = replace(scenario.plan, framework=read_framework("fsdp"))
+    foreign = first.profile.replace(scenario=replace(scenario, plan=by_framework))
+    frameworks = replace(answer, plans=[replace(first, profile=foreign), *answer.plans[1:]])
+    assert key not in {column.key for column in plan_columns.choices(frameworks)}
 
 
 def test_ties_are_marked_and_said_with_their_chances():

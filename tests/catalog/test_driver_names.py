@@ -6,6 +6,8 @@ from sightline import catalog
 from sightline.loading.clusters import read_cluster
 
 NAMES = {
+    "Trillium": "tpu-v6e",
+    "ironwood": "tpu-v7x",
     "NVIDIA B200": "b200-sxm-180gb",
     "NVIDIA B300 SXM6 AC": "b300-sxm",
     "NVIDIA GB200": "gb200",

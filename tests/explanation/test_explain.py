@@ -47,6 +47,17 @@ OPERATOR = {
     "cluster": "1x h100-sxm-80gb",
     "workload": {"task": "operator", "operator": "matmul", "m": 4096, "n": 4096, "k": 4096, "dtype": "bf16"},
 }
+UNEVEN = {
+    "model": "llama-3.1-8b",
+    "cluster": "8x h100-sxm-80gb",
+    "workload": {
+        "task": "finetune",
+        "sequence_length": 4096,
+        "global_batch": 128,
+        "lengths": {"distribution": "lognormal", "mean": 400, "cv": 1.5},
+    },
+    "plan": {"framework": "transformers", "adapter": "lora"},
+}
 SLOW_LOAD = pytest.param(LOAD, marks=pytest.mark.slow)
 """Many simulations."""
 EVERY_TASK = (DEEP, TOO_LARGE, GENERATION, SLOW_LOAD, OPERATOR)
@@ -303,3 +314,21 @@ def test_memory_that_is_tight_may_still_run_out_later(room, sentences):
         interval={"memory_bytes.total": ends},
     )
     assert len(list(memory_sentences(near))) == sentences
+
+
+def test_waiting_for_the_longest_sample_is_a_limit_of_its_own_and_has_remedies():
+    found = sl.explain(UNEVEN)
+    limits = {one.limit: one.time_s for one in found.limits}
+    (waits_s,) = (row.time_s for row in found.rows if row.module == "samples")
+    assert limits["longest_sample"] == pytest.approx(waits_s)
+    assert waits_s > 10 * limits["network"]
+    assert sum(limits.values()) == pytest.approx(found.whole_s)
+    (said,) = (sentence for sentence in found.sentences if "longest samples" in sentence)
+    assert "pack" in said
+    assert "cut samples" in said
+    assert "batches of about equal length" in said
+    (packed,) = (one for one in found.advice if "workload.packing" in one.set)
+    rates = [sl.predict(sl.load(UNEVEN, settings)).tokens_per_s for settings in ({}, packed.set)]
+    assert packed.gain == pytest.approx(1.0 - rates[0] / rates[1])
+    even = sl.explain({**UNEVEN, "workload": {**UNEVEN["workload"], "lengths": 400}})
+    assert "longest_sample" not in {one.limit for one in even.limits}

@@ -48,6 +48,8 @@ def test_the_pick_is_the_fastest_predicted_plan():
         ("sequence_parallel", {"sequence_parallel": False}, {"sequence_parallel": True}),
         ("recompute", {"recompute": "none"}, {"recompute": "full"}),
         ("zero_stage", {"zero_stage": 1}, {"zero_stage": 3}),
+        ("gradient_reduce_dtype", {"gradient_reduce_dtype": "fp32"}, {"gradient_reduce_dtype": "bf16"}),
+        *((name, {name: False}, {name: True}) for name in ("compile", "fused_norm", "fused_rope", "fused_activation")),
         ("micro_batch", {"micro_batch": 2}, {"micro_batch": 4}),
         ("tensor_parallel", {}, {"tensor_parallel": 4, "pipeline_parallel": 1, "schedule": "gpipe"}),
     ],

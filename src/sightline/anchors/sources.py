@@ -328,11 +328,18 @@ def _anchor_of(scenario: Any, measured: Mapping[str, Any], name: str, folder: Pa
 
 def _of_scenarios(scenarios: Sequence[Any], name: str, folder: Path = Path()) -> Anchor:
     """The anchor of all scenarios that have a ``measured`` block."""
-    measured = [scenario for scenario in scenarios if scenario.measured]
+    measured = [(place, scenario) for place, scenario in enumerate(scenarios, start=1) if scenario.measured]
     if not measured:
         raise InputError(f"anchor '{name}' has no 'measured:' block, such as measured: {{step_time_s: 1.1}}")
-    called = [name if len(measured) == 1 else f"{name}#{place}" for place in range(1, len(measured) + 1)]
-    return joined([_anchor_of(one, one.measured, of, folder) for one, of in zip(measured, called, strict=True)], name)
+    each = [(one, name if len(measured) == 1 else _called(one, name, place)) for place, one in measured]
+    return joined([_anchor_of(one, one.measured, called, folder) for one, called in each], name)
+
+
+def _called(scenario: Any, name: str, place: int) -> str:
+    """The name of one of several measured scenarios: where it is, and what it is of."""
+    model = f"{scenario.model.name} on " if hasattr(scenario, "model") else ""
+    what = scenario.name or f"{model}{scenario.cluster.in_words}"
+    return f"{name}, {'row' if name.endswith('.csv') else 'scenario'} {place}: {what}"
 
 
 def to_document(anchor: Anchor) -> dict[str, Any]:

@@ -137,7 +137,7 @@ def limits(explanation: Explanation) -> out.Bars:
         bars=[
             out.Bar(
                 one.limit,
-                one.limit,
+                one.limit.replace("_", " "),
                 units.seconds(one.time_s),
                 one.share,
                 [

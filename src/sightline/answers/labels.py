@@ -140,6 +140,7 @@ def _techniques(plan: Plan) -> list[str]:
         (plan.split, f"heterogeneous devices split by {plan.split}"),
         (shards is not None, f"states sharded by {shards:g}" if shards is not None else ""),
         (plan.compile, "compiled"),
+        (plan.gradient_reduce_dtype, f"gradients reduced in {plan.gradient_reduce_dtype}"),
     )
     return [phrase for holds, phrase in phrases if holds]
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from sightline.answers import labels, summary, units
 from sightline.answers.outline import Column
+from sightline.frameworks.choices import CHOICES
 from sightline.planning.plan_answer import PlanAnswer, RankedPlan
 from sightline.planning.plan_limits import LIMITS
 from sightline.profile.metrics import OTHERS, metric_of
@@ -40,8 +41,23 @@ HEADINGS = {
     "max_batched_tokens": "chunk",
     "max_sequences": "sequences",
     "disaggregate": "prefill",
+    "compile": "compiled",
+    "gradient_reduce_dtype": "reduce",
+    "overlap_gradient_reduce": "reduce overlap",
+    "overlap_parameter_gather": "gather overlap",
+    "tensor_overlap": "tp overlap",
+    "context_exchange": "cp exchange",
+    "attention_kernel": "kernel",
+    "fused_loss": "fused loss",
+    "fused_norm": "fused norm",
+    "fused_rope": "fused rope",
+    "fused_activation": "fused activation",
+    "vocabulary_parallel": "vocabulary",
+    "state_dtype": "states",
 }
 """Choices that have a column where plans differ in them, in this order; several are also degrees of the cluster."""
+_IMPLYING = ("framework", "dtype")
+"""What implies the choices that a framework offers: these have a column where they differ beyond it."""
 DERIVED = ("data_parallel", "replicas")
 """What is left of the cluster: its column is the first to go where a terminal is narrow."""
 MINOR = ("virtual_stages", "schedule")
@@ -77,6 +93,10 @@ def choices(answer: PlanAnswer) -> list[Column]:
         is_number = all(map(units.is_number, values))
         found.append(Column(key=key, heading=heading, cells=cells, is_number=is_number))
     telling = {column.key: column for column in found if len(set(column.cells)) > 1}
+    implied_by = [tuple(said.get(key) for key in _IMPLYING) for said in stated]
+    for key in set(telling).intersection(CHOICES):
+        if len(set(zip(implied_by, telling[key].cells, strict=True))) == len(set(implied_by)):
+            del telling[key]
     weights, adapters = telling.get("quantization"), telling.get("adapter")
     if weights and adapters and len(set(zip(weights.cells, adapters.cells, strict=True))) == len(set(adapters.cells)):
         del telling["quantization"]

@@ -15,8 +15,8 @@ from sightline.loading.sources import as_options
 from sightline.planning.clusters import PRICE_OF, devices_setting, reads_back
 from sightline.planning.plan_answer import PlanAnswer, RankedPlan
 from sightline.planning.plan_limits import LIMITS
-from sightline.profile import Profile
-from sightline.profile.metrics import BOUNDS, metric_of
+from sightline.profile import Profile, seconds_by_limit
+from sightline.profile.metrics import metric_of
 from sightline.quantities import counted, percent
 from sightline.scenario import Cluster
 from sightline.scenario.rules import GENERATION_RULES, TRAINING_RULES
@@ -214,12 +214,12 @@ def binding(answer: PlanAnswer) -> list[str]:
 
 
 def _bounds(plan: RankedPlan) -> str:
-    limits = plan.profile.limits
-    whole = sum(float(limits.get(bound, 0.0)) for bound in BOUNDS)
-    shares = {bound: float(limits.get(bound, 0.0)) / whole for bound in BOUNDS} if whole else {}
+    limits = {bound: float(seconds) for bound, seconds in seconds_by_limit(plan.profile).items()}
+    whole = sum(limits.values())
+    shares = {bound: seconds / whole for bound, seconds in limits.items()} if whole else {}
     ranked = sorted(shares.items(), key=lambda item: -item[1])
     said = [
-        f"{bound} ({percent(share)})"
+        f"{bound.replace('_', ' ')} ({percent(share)})"
         for position, (bound, share) in enumerate(ranked)
         if share >= _LEAST_SHARE or not position
     ]

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from sightline.answers import labels, summary, units
 from sightline.answers import outline as out
-from sightline.profile import COMMUNICATION, SERVING, Profile, overlapped_s
+from sightline.profile import COMMUNICATION, SERVING, Profile, overlapped_s, seconds_by_limit
 from sightline.profile.metrics import STATISTICS, limits_in_words
 from sightline.quantities import percent
 
@@ -134,14 +134,14 @@ def _bounds(profile: Profile) -> str:
     if profile.task is SERVING or not profile.limits or not profile.whole_s:
         return summary.bound_by(profile)
     whole_s = float(profile.whole_s)
-    limits = {limit: float(seconds) / whole_s for limit, seconds in profile.limits.items()}
+    limits = {limit: float(seconds) / whole_s for limit, seconds in seconds_by_limit(profile).items()}
     return shares(limits) or summary.bound_by(profile)
 
 
 def shares(limits: Mapping[str, float]) -> str:
     """Return limits with their shares of the time, the largest first, without those of next to nothing."""
     ranked = sorted(limits.items(), key=lambda item: -item[1])
-    return ", ".join(f"{limit} {percent(share)}" for limit, share in ranked if share >= _LEAST_SHARE)
+    return ", ".join(f"{limit.replace('_', ' ')} {percent(share)}" for limit, share in ranked if share >= _LEAST_SHARE)
 
 
 def costs(profile: Profile) -> Iterator[out.Said]:

@@ -35,15 +35,16 @@ _ASKED = {"batch": "batch", "prompt_tokens": "in", "output_tokens": "out"}
 TITLE = "Predicted and measured"
 FOOTNOTE = (
     "Errors are relative to the measured value. A bias above 0 means that predictions are too high. `inside` is "
-    "the share of 80 % intervals that contain the measured value, `half-width` their median half-width. Constants were "
-    "fitted to part `fit`; part `test` was held out."
+    "the share of 80 % intervals that contain the measured value, `half-width` their median half-width."
 )
+PARTS = "Constants were fitted to part `fit`; part `test` was held out."
 
 
 def validation_outline(results: "Sequence[Result]", *, cases: bool = False) -> Outline:
     """Return how far to trust predictions, suite by suite; with ``cases`` also case by case."""
     lines = list(_short_answer(results))
     label = "; ".join(f"{line.asks}: {line.says}" for line in lines)
+    has_parts = any(one.split in ("fit", "test") for one in results)
     kinds = {kind: [one for parts in suites.values() for one in parts] for kind, suites in by_kind(results).items()}
     return Outline(
         title=TITLE,
@@ -51,7 +52,7 @@ def validation_outline(results: "Sequence[Result]", *, cases: bool = False) -> O
         parts=[
             Charts(answer=results, label=label),
             *(_errors(f"Suites of {kind}", found) for kind, found in kinds.items()),
-            Lines(lines=[FOOTNOTE], kind=FAINT),
+            Lines(lines=[" ".join([FOOTNOTE, *[PARTS] * has_parts])], kind=FAINT),
             *([Section(title="Cases", parts=[_cases(result) for result in results])] if cases else []),
         ],
     )
@@ -93,8 +94,12 @@ def _short_answer(results: "Sequence[Result]") -> Iterator[Said]:
         errors = [one.mape for one in found if one.mape is not None]
         if errors:
             cases = sum(one.cases for one in found)
-            mean = f"mean error {100 * min(errors):.1f} to {100 * max(errors):.1f} % by suite"
-            yield Said(asks=kind, says=f"{cases:,} cases in {len(found)} parts of suites: {mean}")
+            ends = dict.fromkeys(f"{100 * end:.1f}" for end in (min(errors), max(errors)))
+            by_suite = " by suite" if len(found) > 1 else ""
+            parts = counted(len(found), "part of suites", "parts of suites")
+            yield Said(
+                asks=kind, says=f"{counted(cases, 'case')} in {parts}: mean error {' to '.join(ends)} %{by_suite}"
+            )
 
 
 _KINDS = {
@@ -178,10 +183,7 @@ _IS_NUMBER = [False, False, True, True, True, False, False, False]
 def trust_outline(profile: Profile, near: "Sequence[Near]") -> Outline:
     """Return what a prediction rests on, with the measured cases ``near`` it, before any case is looked up by hand."""
     fast = [line for line in of_profile(profile) if line.asks == "how fast"]
-    said = (
-        "Constants were fitted to part `fit`; part `test` was held out. Cases with the same device and framework "
-        "are the most informative."
-    )
+    said = f"{PARTS} Cases with the same device and framework are the most informative."
     return Outline(
         title="Evidence for this result",
         said=[*fast, *rests_on(profile), _near_errors(near)],

@@ -26,8 +26,8 @@ _UNITS = {"s": "seconds", "B": "bytes", "": "SI"}
 """What units of metrics are called on an axis, where it is not their own name."""
 _POINTS = 150
 """Cases of a part that are drawn; of more, evenly many."""
-_SPLIT_COLORS = {"fit": "#8fa6bf", "test": "#c4281f"}
-_SPLIT_SHAPES = {"fit": "circle", "test": "diamond"}
+_SPLIT_COLORS = {"fit": "#8fa6bf", "test": "#c4281f", "own": "#174a8c"}
+_SPLIT_SHAPES = {"fit": "circle", "test": "diamond", "own": "diamond"}
 _LOW_RATIO, _HIGH_RATIO = 0.5, 2.0
 MEASURED, PREDICTED = "measured", "predicted"
 

@@ -22,6 +22,7 @@ COLORS: Mapping[str, str] = {
     "input": "#9a6096",
     "launches": "#7d7d7d",
     "imbalance": "#d4570c",
+    "longest_sample": "#d4570c",
     "unmatched": "#edcf3c",
 }
 """Of limits: communication, the host and bubbles have the colors of their phases."""

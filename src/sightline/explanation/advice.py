@@ -3,7 +3,10 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, islice
-from typing import TYPE_CHECKING, Any, TypeVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import numpy as np
 
 from sightline.errors import InputError
 from sightline.explanation.answer import Advice
@@ -26,10 +29,11 @@ from sightline.prediction.changes import (
     sentence,
     settings_of,
 )
-from sightline.profile import SERVING, TRAINING, Profile, overlapped_s
+from sightline.profile import LONGEST_SAMPLE, SERVING, TRAINING, Profile, overlapped_s, seconds_by_limit
 from sightline.profile.metrics import OPERATOR
 from sightline.progress import SILENT, Progress
 from sightline.quantities import GIB, percent
+from sightline.scenario.lengths import packed_rows
 
 if TYPE_CHECKING:
     from sightline.prediction.anchoring import Anchored
@@ -43,6 +47,8 @@ LEAST_OF_LOAD = 0.05
 """Of a load: its requests are drawn, so that a smaller difference may be another draw's."""
 LEAST_FREED = 0.02
 """Share of a device's need that a change has to free for it to be named."""
+_CUT = 0.05
+"""Share of samples that a tried limit of their length shortens."""
 _PAIRED, _MOST_PAIRS = 10, 45
 """Single changes that are tried in pairs, the most promising first, and pairs of them."""
 
@@ -90,6 +96,8 @@ class Tries:
     """The changes that help most, best first."""
     single: Sequence[Tried] = ()
     """Every change that could be predicted and launched, alone."""
+    uneven: str = ""
+    """How long ranks wait for the longest samples, and what shortens that; empty where samples are of one length."""
 
 
 def try_changes(own: Profile, subject: Subject, known: "Anchored | None" = None, progress: Progress = SILENT) -> Tries:
@@ -114,7 +122,11 @@ def try_changes(own: Profile, subject: Subject, known: "Anchored | None" = None,
             one for pair in progress.over(pairs, "trying pairs of candidate changes") if (one := work.tried(list(pair)))
         ]
         found = sorted([*found, *_distinct(work.helpful(both))], key=lambda one: one[0].whole_s)[:MOST]
-    return Tries(advice=[work.advice(one, gains) for one, gains in found], single=single)
+    lengths = list(work.lengths())
+    advice = [work.advice(one, gains) for one, gains in found]
+    if own.fits is not False:
+        advice = sorted([*advice, *map(work.even, lengths)], key=lambda one: -one.gain)[:MOST]
+    return Tries(advice=advice, single=single, uneven=_uneven(own, lengths))
 
 
 def savings(own: Profile, single: Sequence[Tried]) -> list[tuple[Tried, float]]:
@@ -159,6 +171,24 @@ def _pairs(single: Sequence[Tried], own: Profile) -> Iterator[tuple[Settings, Se
         if keys not in seen and not a.set.keys() & b.set.keys():
             seen.add(keys)
             yield a.changes[0], b.changes[0]
+
+
+class Evened(NamedTuple):
+    """A change by which ranks wait less for the longest samples."""
+
+    said: str
+    gain: float
+    """Share of the time of as many tokens that it saves."""
+    set: Settings = MappingProxyType({})
+
+
+def _uneven(own: Profile, lengths: Sequence[Evened]) -> str:
+    waits_s = float(seconds_by_limit(own).get(LONGEST_SAMPLE, 0.0)) if own.whole_s else 0.0
+    if not waits_s or not lengths:
+        return ""
+    share = percent(waits_s / float(own.whole_s))
+    remedies = "; ".join(one.said for one in lengths)
+    return f"Ranks wait {seconds(waits_s)} ({share}) for the one with the longest samples. To shorten that, {remedies}."
 
 
 class _Work:
@@ -218,6 +248,50 @@ class _Work:
             sentence=sentence(one.told, self._own, one.profile, gains, _fields(self._own)),
             command=self._subject.command(settings),
             risks=self._risks(one.changes),
+        )
+
+    def lengths(self) -> Iterator[Evened]:
+        """What shortens the wait for the longest samples, the most tokens per second first."""
+        waits_s = float(seconds_by_limit(self._own).get(LONGEST_SAMPLE, 0.0))
+        if not waits_s:
+            return
+        plan, work, own_rate = self._own.scenario.plan, self._own.scenario.workload, float(self._own.tokens_per_s)
+        longest, lengths = int(work.sequence_length), work.lengths
+        found = [
+            Evened(
+                f"give every rank batches of about equal length: at best it saves {seconds(waits_s)}",
+                waits_s / float(self._own.whole_s),
+            )
+        ]
+        changes: dict[str, Settings] = {}
+        if not work.packing and work.sequences == 1:
+            ranks = plan.data_parallel * plan.sequences
+            samples = packed_rows(lengths, longest).real / float(work.rows(plan.sequences).real)
+            rows = ranks * max(1, round(work.global_batch / samples / ranks))
+            changes[f"pack samples into rows of {longest:,} tokens"] = {
+                "workload.packing": True,
+                "workload.global_batch": int(rows),
+            }
+        cap = int(np.percentile(lengths.drawn(longest), 100.0 * (1.0 - _CUT)))
+        if cap < longest:
+            changes[f"cut samples at {cap:,} tokens, which shortens {percent(_CUT)} of them"] = {
+                "workload.sequence_length": cap
+            }
+        for said, change in changes.items():
+            if (tried := self.tried([change])) is not None and tried.profile.fits is not False:
+                gain = 1.0 - own_rate / float(tried.profile.tokens_per_s)
+                found.append(Evened(f"{said}: {percent(gain)} less time per token", gain, change))
+        yield from sorted((one for one in found if one.gain >= LEAST_GAIN), key=lambda one: -one.gain)
+
+    def even(self, one: Evened) -> Advice:
+        """What shortens the wait for the longest samples as advice; its gain is that of as many tokens."""
+        return Advice(
+            set=one.set,
+            gain_s=one.gain * float(self._own.whole_s),
+            gain=one.gain,
+            sentence=f"{one.said[:1].upper()}{one.said[1:]}.",
+            command=self._subject.command(one.set) if one.set else "",
+            risks=["needs_restart"],
         )
 
     def _risks(self, changes: Sequence[Settings]) -> list[str]:
@@ -289,8 +363,7 @@ def _correlation(own: Profile, other: Profile, known: "Anchored | None") -> floa
 
 
 NOTHING_FITS = (
-    "No single change makes it fit. `sightline predict` also tries combined changes, other frameworks and other "
-    "devices."
+    "No single change makes it fit. `sightline plan` also tries combined changes, other frameworks and other devices."
 )
 """Said where nothing is advised for a plan that does not fit."""
 NOTHING_HELPS = "No candidate change, and no pair of them, saves more than the uncertainty of the prediction."
@@ -313,9 +386,16 @@ _NUMBERS = {
 
 def said_of(own: Profile, tries: Tries, known: "Anchored | None" = None) -> list[str]:
     """Return the reading of a prediction: what binds it, what is hidden and exposed, memory, hardware, advice."""
-    found = [*_limits(own), *_exposed(own), *memory_sentences(own, tries.single), *_load(own)]
+    found = [
+        *_limits(own),
+        *filter(None, [tries.uneven]),
+        *_exposed(own),
+        *memory_sentences(own, tries.single),
+        *_load(own),
+    ]
     if own.fits is not False:
         found += _hardware(own, known)
+    found += [f"This plan cannot be launched: {refusal}." for refusal in _refusals(own.scenario)[:1]]
     if not tries.advice and own.task is not OPERATOR:
         found.append(NOTHING_FITS if own.fits is False else NOTHING_HELPS)
     return found
@@ -351,7 +431,8 @@ def _limits(own: Profile) -> Iterator[str]:
 
 
 def _exposed(own: Profile) -> Iterator[str]:
-    exposed, hidden = exposed_communication_s(own), overlapped_s(own.rows)
+    waits_s = float(seconds_by_limit(own).get(LONGEST_SAMPLE, 0.0))
+    exposed, hidden = exposed_communication_s(own) - waits_s, overlapped_s(own.rows)
     if exposed > 0.005 * float(own.whole_s or 0.0):
         behind = f"; {seconds(hidden)} is overlapped" if hidden > 0.005 * float(own.whole_s) else ""
         yield f"{seconds(exposed)} of communication is exposed{behind}."

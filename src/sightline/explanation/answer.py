@@ -12,7 +12,8 @@ class Limit:
     """One of the things that the time is spent on."""
 
     limit: str
-    """compute, memory, network, host, bubble; of a measured job also input, launches, imbalance, unmatched."""
+    """compute, memory, network, host, bubble, with samples of unequal length longest_sample; of a measured job also
+    input, launches, imbalance, unmatched."""
     time_s: float
     """Seconds of the step, batch or request that this limit takes; those of all limits sum to the whole."""
     share: float

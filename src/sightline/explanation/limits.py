@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sightline.explanation.answer import Limit
-from sightline.profile import COMMUNICATION, IDLE_PHASES, Profile, Row
+from sightline.profile import COMMUNICATION, IDLE_PHASES, Profile, Row, seconds_by_limit
 from sightline.profile.metrics import BOUNDS
 from sightline.scenario.precision import MATMUL_FORMATS, MODEL_DTYPE, WEIGHT_FORMATS, rate_dtype
 
@@ -29,7 +29,7 @@ def limits_of(profile: Profile) -> list[Limit]:
 def _seconds(profile: Profile) -> Mapping[str, Any]:
     """Seconds by limit; of a single operator, whose legs overlap, all of them under what binds it."""
     if profile.limits:
-        return profile.limits
+        return seconds_by_limit(profile)
     bound = str(profile.bottleneck or "")
     return {bound: profile.whole_s} if bound in BOUNDS else {}
 

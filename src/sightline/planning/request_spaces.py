@@ -1,9 +1,11 @@
 """What people ask of a search of plans: read, checked, searched and explained."""
 
+import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import islice
 from math import prod
 from os import PathLike
 from typing import Any
@@ -11,6 +13,7 @@ from typing import Any
 from sightline.content import content, fields_of
 from sightline.errors import InputError, noted, refuse
 from sightline.launching.registry import ENGINE_WRITERS, WRITERS
+from sightline.launching.training.rules import refusals
 from sightline.loading.checks import split_restrictions
 from sightline.loading.clusters.cluster import read_cluster
 from sightline.loading.loader import Overrides, read_overrides
@@ -156,11 +159,33 @@ def in_other_frameworks(
     names = list(dict.fromkeys((scenario.plan.framework.name, *(name for name in WRITERS if name in able))))
     if len(names) == 1:
         return []
-    said = f"{NOT_NAMED}, and no plan of {names[0]} meets the request; also searched: {', '.join(names[1:])}"
+    why = next((f"{names[0]} cannot launch it ({said})" for said in _stated_refusals(spaces[0])), "")
+    missing = why or f"no plan of {names[0]} meets the request"
+    said = f"{NOT_NAMED}, and {missing}; also searched: {', '.join(names[1:])}"
     stated = {**read_overrides(overrides), "plan.framework": {"any": names}}
     with suppress(InputError):  # others have no such plan
         return [replace(one, warnings=(*spaces[0].warnings, said)) for one in read(stated)]
     return []
+
+
+def unlaunchable(spaces: Sequence[Space[Any]]) -> Iterator[str]:
+    """Yield why the launch of a framework runs no plan at all, where a field that is fixed decides it."""
+    trained = [space for space in spaces if isinstance(space.scenario, Scenario)]
+    names = {space.scenario.plan.framework.name for space in trained}
+    if len(names) == 1:
+        said = (f"{min(names)} cannot launch it: {refusal}" for refusal in _stated_refusals(trained[0]))
+        yield from islice(said, 1)
+
+
+def _stated_refusals(space: Space[Scenario]) -> Iterator[str]:
+    """Yield why the launch of a framework runs no plan of a space: sentences about fields that are fixed."""
+    free = {f"plan.{name}" for name in space.values}
+    for refusal in refusals(space.scenario):
+        if not free & {*_KEYS.findall(refusal.partition(": ")[0])}:
+            yield refusal
+
+
+_KEYS = re.compile(r"\b(?:plan|workload|model)\.\w+")
 
 
 def together(spaces: Sequence[Space[Any]]) -> list[Space[Any]]:

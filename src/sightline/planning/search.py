@@ -14,7 +14,15 @@ from sightline.loading.foreign import read_known
 from sightline.loading.loader import Overrides, read_overrides
 from sightline.planning.plan_answer import PlanAnswer
 from sightline.planning.plan_limits import Command, Options, by_key, read_limits
-from sightline.planning.request_spaces import counted, in_other_frameworks, launched, plan_command, priced, spaces_of
+from sightline.planning.request_spaces import (
+    counted,
+    in_other_frameworks,
+    launched,
+    plan_command,
+    priced,
+    spaces_of,
+    unlaunchable,
+)
 from sightline.progress import SILENT, Progress, watched
 from sightline.quantities import show
 from sightline.scenario import GenerationScenario, Scenario, ServingScenario
@@ -131,6 +139,8 @@ def plan(
             spaces = further
             beside = where and f"{where.rstrip('/')}/other-frameworks"
             answer = search(spaces, {**options, "where": beside}, command, progress)
+    if launchable and not (answer.plans or answer.stopped):
+        answer = replace(answer, warnings=(*answer.warnings, *unlaunchable(spaces)))
     limits = {name: options[name] for name in ("deadline", "budget", "max_memory", "ttft", "tpot")}
     return replace(_finished(answer, spaces, start), limits=by_key(read_limits(**limits)))
 

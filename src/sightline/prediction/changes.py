@@ -10,7 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, get_args
 
 from sightline.frameworks.choices import FUSIONS
-from sightline.profile import GENERATION, SERVING, Profile
+from sightline.profile import GENERATION, LONGEST_SAMPLE, SERVING, Profile, seconds_by_limit
 from sightline.profile.metrics import metric_of
 from sightline.quantities import GIB, SECONDS, format_quantity, significant
 from sightline.scenario import Plan, Scenario
@@ -363,6 +363,7 @@ LIMIT_NAMES: Mapping[str, str] = {
     "network": "exposed communication",
     "host": "waiting for the host",
     "bubble": "the pipeline bubble",
+    LONGEST_SAMPLE: "waiting for the longest sample",
 }
 """What limits are called in a sentence."""
 _UP: Mapping[str, str] = {
@@ -506,10 +507,10 @@ def _binding(own: Profile, other: Profile) -> str:
     if own.fits is False:
         needed, usable = float(own.memory_bytes["total"]) / GIB, float(own.usable_bytes) / GIB
         return f"It does not fit: {needed:.1f} GiB of {usable:.1f} GiB."
-    limits = {name: float(value) for name, value in own.limits.items()}
+    limits, others = ({k: float(v) for k, v in seconds_by_limit(one).items()} for one in (own, other))
     if not limits:
         return ""
-    name = max(limits, key=lambda limit: limits[limit] - float(other.limits.get(limit, 0.0)))
+    name = max(limits, key=lambda limit: limits[limit] - others.get(limit, 0.0))
     spoken = LIMIT_NAMES[name]
     return f"{spoken[:1].upper()}{spoken[1:]} takes {seconds(limits[name])} of {seconds(float(own.whole_s))}."
 

@@ -15,6 +15,7 @@ from sightline.profile.metrics import (
 from sightline.profile.profile import (
     BETWEEN_PASSES,
     COMMUNICATION,
+    LONGEST_SAMPLE,
     MEMORY_PARTS,
     REFERENCE,
     NumbersOnDemand,
@@ -22,6 +23,7 @@ from sightline.profile.profile import (
     Row,
     StageMemory,
     overlapped_s,
+    seconds_by_limit,
 )
 
 __all__ = [
@@ -32,8 +34,9 @@ __all__ = [
     "IDLE_PHASES",
     "LEVELS",
     "LEVEL_NAMES",
+    "LONGEST_SAMPLE",
     "MEMORY_PARTS",
     "REFERENCE",
 ]
 __all__ += ["SERVING", "TASKS", "TRAINING", "NumbersOnDemand", "Profile", "Row", "StageMemory", "Task"]
-__all__ += ["overlapped_s", "task_of"]
+__all__ += ["overlapped_s", "seconds_by_limit", "task_of"]

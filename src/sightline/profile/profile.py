@@ -413,6 +413,20 @@ class Profile:
         return f"<table><caption>{title}</caption>{rows}</table>"
 
 
+LONGEST_SAMPLE, SAMPLES = "longest_sample", "samples"
+"""The limit of ranks that wait for the one with the longest samples, and the module of the row that says so."""
+
+
+def seconds_by_limit(profile: Profile) -> dict[str, Number]:
+    """Return the seconds by limit, with those that ranks wait for the longest samples apart from the network's."""
+    limits = dict(profile.limits)
+    if "network" in limits and getattr(profile.scenario.workload, "lengths", None) is not None:
+        waits_s = sum(row.time_s for row in profile.rows if row.module == SAMPLES)
+        if waits_s > 0:
+            limits |= {"network": max(limits["network"] - waits_s, 0.0), LONGEST_SAMPLE: waits_s}
+    return limits
+
+
 def longest(names: Sequence[str], seconds: Mapping[str, Number]) -> Any:
     """Return the name of most seconds, the first of equal ones; an array of names where seconds are arrays."""
     if not any(isinstance(seconds[name], np.ndarray) for name in names):

@@ -34,6 +34,7 @@ _COLORS = {
     "input": "magenta",
     "launches": "bright_black",
     "imbalance": "yellow",
+    "longest_sample": "yellow",
     "transfers": "yellow",
     "unmatched": "white",
     "": "white",

@@ -17,8 +17,9 @@ from sightline.calibration.error_figures import typical_half_width
 from sightline.loading.loader import by_reason
 from sightline.profile.results import stamped
 
-Split = Literal["fit", "test", "left-out"]
-"""Of a suite's rows; ``left-out`` are a source's rows, both parts, as predicted without the source."""
+Split = Literal["fit", "test", "left-out", "own"]
+"""Of a suite's rows; ``left-out`` are a source's rows, both parts, as predicted without the source; ``own`` are those
+of a user's file."""
 Kind = Literal["training", "generation", "serving", "operators"]
 
 SPLIT_SEED = 186

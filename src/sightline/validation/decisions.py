@@ -24,6 +24,8 @@ _IN_ORDER: Mapping[str, Sequence[Any]] = {
     "sequence_parallel": (False, True),
     "recompute": ("none", "selective", "full"),
     "zero_stage": (0, 1, 2, 3),
+    "gradient_reduce_dtype": ("fp32", "bf16"),
+    **dict.fromkeys(("compile", "fused_loss", "fused_norm", "fused_rope", "fused_activation"), (False, True)),
 }
 """Values of a field, the least first."""
 _DEGREES = ("tensor_parallel", "pipeline_parallel")

@@ -142,8 +142,21 @@ class MeasuredFiles:
         loaded = read_all(files, skip_invalid=skip_invalid, progress=progress)
         without = sum(not any(_cases_of({"measured": of.measured}, failed=failed)) for of in loaded.scenarios)
         if without and not skip_invalid:
-            raise InputError(f"{without:,} of {len(loaded.scenarios):,} scenarios have {NOT_MEASURED}")
+            ran_out = sum(any(_cases_of({"measured": of.measured}, failed=True)) for of in loaded.scenarios) - (
+                len(loaded.scenarios) - without
+            )
+            raise InputError(
+                f"{without:,} of {len(loaded.scenarios):,} scenarios have {NOT_MEASURED}{_ways_on(ran_out, failed)}"
+            )
         return cls(loaded=loaded, skip_invalid=skip_invalid, failed=failed)
+
+
+def _ways_on(ran_out: int, failed: bool) -> str:
+    """What reads or leaves out scenarios without a figure, of which so many state that they ran out of memory."""
+    if failed:
+        return "; measured.fits false states that a plan ran out of memory; --skip-invalid leaves others out"
+    reads = f"; {ran_out:,} ran out of memory, which --plans reads" if ran_out else ""
+    return f"{reads}; --skip-invalid leaves them out"
 
 
 AnySuite: TypeAlias = Suite | ServingSuite | OperatorSuite
@@ -260,7 +273,7 @@ def _file_results(files: MeasuredFiles, predict: Predict, progress: Progress) ->
     answers: dict[_Key, list[Answer]] = {}
     for key, found in (*answered, *skipped):
         answers.setdefault(key, []).append(found)
-    return [result_of(source, quantity, "test", of, kind) for (kind, source, quantity), of in answers.items()]
+    return [result_of(source, quantity, "own", of, kind) for (kind, source, quantity), of in answers.items()]
 
 
 OUT_OF_MEMORY = "out_of_memory"
@@ -282,11 +295,11 @@ def _cases_of(stated: Any, *, failed: bool = False) -> Iterator[tuple[_Key, Case
     kind = _FILE_KINDS.get(str(workload.get("task")), "training")
     source = publisher(str(measured.get("source", ""))) or "no source stated"
     if failed and (measured.get("fits") is False or measured.keys() == {"source"}):
-        yield (kind, source, OUT_OF_MEMORY), Case(scenario=scenario, measured=inf, split="test")
+        yield (kind, source, OUT_OF_MEMORY), Case(scenario=scenario, measured=inf, split="own")
         return
     for quantity, value in flatten(measured).items():
         if isinstance(value, int | float) and value > 0 and quantity not in NO_FIGURES:
-            yield (kind, source, quantity), Case(scenario=scenario, measured=value, split="test")
+            yield (kind, source, quantity), Case(scenario=scenario, measured=value, split="own")
 
 
 def work_of(suite: AnySuite) -> int:

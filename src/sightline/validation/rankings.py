@@ -20,9 +20,11 @@ from sightline.validation.cases import Answer, Case
 CHOSEN = (
     *("tensor_parallel", "pipeline_parallel", "data_parallel", "context_parallel", "expert_parallel"),
     *("sequence_parallel", "micro_batch", "virtual_stages", "schedule", "zero_stage", "recompute", "offload"),
-    *("attention", "replicas", "max_batched_tokens", "chunked_prefill"),
+    *("attention", "replicas", "max_batched_tokens", "chunked_prefill", "compile", "gradient_reduce_dtype"),
+    *("fused_loss", "fused_norm", "fused_rope", "fused_activation", "overlap_gradient_reduce"),
+    *("overlap_parameter_gather", "tensor_overlap", "context_exchange", "data_parallel_shard"),
 )
-"""Fields of a plan that a search chooses; plans that differ in others answer other questions."""
+"""Fields of a plan that a search may choose; plans that differ in others answer other questions."""
 SAME_BATCH = 0.025
 """Batches that differ by less are one question: sources round them to multiples of their replicas."""
 RATES = ("model_flops_per_s_per_device", "mfu")

@@ -106,6 +106,22 @@ def test_a_file_of_which_nothing_can_be_answered_is_refused(in_process, table, o
     assert "no measured figure" in err
 
 
+def test_a_plan_that_ran_out_of_memory_leads_to_the_option_that_reads_it(in_process, table):
+    rows = table(GOOD, NOTHING)
+    code, _, err = in_process("validate", rows)
+    assert code == 2
+    assert {"--plans", "--skip-invalid"} <= {word.rstrip(";,") for word in err.split()}
+    assert in_process("validate", rows, "--plans")[0] == 0
+
+
+def test_no_part_of_ones_own_table_was_held_out(in_process, table):
+    code, out, _ = in_process("validate", table(GOOD))
+    assert code == 0
+    assert "held out" not in " ".join(out.split())
+    (ours,) = suites_of(in_process("validate", table(GOOD), "--json")[1]).values()
+    assert ours["split"] == "own"
+
+
 def test_files_of_every_task_go_together_and_beside_suites(in_process, table, tmp_path):
     batch, load = tmp_path / "batch.yaml", tmp_path / "load.yaml"
     batch.write_text(GENERATION)

@@ -5,6 +5,7 @@ import pytest
 from sightline import catalog
 from sightline.errors import InputError
 from sightline.loading.clusters import forgotten_units, read_cluster
+from sightline.loading.clusters.cluster import read_as
 
 INLINE_DEVICE: dict[str, Any] = {
     "name": "x1",
@@ -110,6 +111,11 @@ def test_everything_written_out() -> None:
         ("64h100", "64x h100"),
         ({"devices": "8 4090"}, "8x 4090"),
         ("2x dgx-h100", "16x h100-sxm-80gb"),
+        ("v5p-256", "128x tpu-v5p"),
+        ("tpu7x-8", "4x tpu-v7x"),
+        ({"devices": "v4-64"}, "32x tpu-v4"),
+        ("v6e-256", "256x tpu-v6e"),
+        ("v5litepod-16", "16x tpu-v5e"),
     ],
 )
 def test_counts_that_can_mean_one_thing_are_read(value: Any, same: str) -> None:
@@ -136,6 +142,9 @@ def test_counts_that_can_mean_one_thing_are_read(value: Any, same: str) -> None:
         ({"devices": "8x a100-sxm-80gb", "devices_per_node": 4}, "cluster.devices_per_node is not a known key"),
         ({"devices": "8x a100-sxm-80gb", "per_node": 0}, "cluster.per_node is 0"),
         ({"devices": "8x a100-sxm-80gb", "network": "infinibnd-hdr"}, "cluster.network is 'infinibnd-hdr'; allowed:"),
+        ({"devices": "8x a100-sxm-80gb", "network": "400 Gbit/s"}, "{bandwidth_per_node: 400 Gbit/s}"),
+        ({"devices": "8x a100-sxm-80gb", "intra_node": "300 GB/s"}, "{bandwidth: 300 GB/s}"),
+        ("v5p-7", "cluster is 'v5p-7'; allowed:"),
         (
             {"devices": "8x a100-sxm-80gb", "network": {"latency": "5 GB"}},
             "cluster.network.latency is '5 GB'",
@@ -231,3 +240,9 @@ def test_nodes_of_so_many_devices_are_told_as_one_count(written: str) -> None:
 
 def test_a_count_below_one_is_told_without_guessing_a_device() -> None:
     assert problems("-4x h100").startswith("cluster is '-4x h100'; allowed: ")
+
+
+def test_a_slice_of_tpus_says_what_its_number_counts() -> None:
+    assert "TensorCores" in read_as("v5p-256")[0]
+    assert "counts chips" in read_as({"devices": "v6e-256"})[0]
+    assert read_as("128x tpu-v5p") == ()

@@ -9,6 +9,8 @@ EIGHT = {"cluster": "8x h100-sxm-80gb", "workload": {"task": "finetune", "sequen
 TUNED = {"model": "llama-3.1-8b", **EIGHT}
 ADAPTED = {"model": "llama-3.1-70b", **EIGHT, "plan": {"adapter": "lora"}}
 
+PRETRAINED = {**TUNED, "workload": {**EIGHT["workload"], "task": "pretrain"}}
+
 
 def in_framework(asked, name, **request):
     return plan({**asked, "plan": {**asked.get("plan", {}), "framework": name}}, top=1, **request)
@@ -39,14 +41,23 @@ def test_a_framework_that_has_a_plan_or_is_named_is_searched_alone():
     alone = in_framework(small, "transformers")
     assert plan(small, top=1).evaluated == alone.evaluated
     assert not in_framework(TUNED, "transformers").plans
-    megatron = in_framework({**TUNED, "workload": {**TUNED["workload"], "task": "pretrain"}}, "megatron")
-    assert plan({**TUNED, "workload": {**TUNED["workload"], "task": "pretrain"}}, top=1).evaluated == megatron.evaluated
+    megatron = in_framework(PRETRAINED, "megatron")
+    assert plan(PRETRAINED, top=1).evaluated == megatron.evaluated
 
 
 def test_a_model_that_the_typical_framework_cannot_launch_is_searched_in_others():
     pretrained = {"task": "pretrain", "sequence_length": 2048, "global_batch": 64}
     answer = plan({"model": "gemma-2-9b", **EIGHT, "workload": pretrained}, top=1)
     assert answer.plans[0].profile.scenario.plan.framework.name in ("fsdp", "deepspeed")
+
+
+def test_what_keeps_the_typical_framework_from_a_launch_is_named():
+    answer = plan({**PRETRAINED, "plan": {"fused_norm": False}}, top=1)
+    assert sum("megatron" in one and "plan.fused_norm is false" in one for one in answer.warnings) == 1
+    assert answer.plans[0].profile.scenario.plan.framework.name != "megatron"
+    # Where memory or a limit decides, no field is blamed.
+    tuned = plan(TUNED, top=1)
+    assert not any("transformers cannot launch" in warning for warning in tuned.warnings)
 
 
 def test_a_version_that_others_do_not_have_leaves_the_typical_framework():
@@ -75,3 +86,10 @@ def test_every_other_framework_with_a_plan_is_an_alternative():
     for name, loss in losses.items():
         assert loss == pytest.approx(in_framework(pretrained, name).plans[0].value / answer.plans[0].value - 1)
     assert not list(in_framework(pretrained, "megatron").alternatives)
+
+
+def test_why_a_named_framework_launches_no_plan_is_a_warning():
+    answer = in_framework({**TUNED, "plan": {"adapter": "lora"}}, "megatron")
+    assert not answer.plans
+    assert any("plan.adapter is lora" in one and "megatron-swift" in one for one in answer.warnings)
+    assert not any("cannot launch" in one for one in in_framework(TUNED, "transformers").warnings)

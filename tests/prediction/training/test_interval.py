@@ -117,3 +117,15 @@ def test_the_reference_is_a_bound_where_somebody_stated_constants_too() -> None:
     slower = replace(stated[0], matmul_slowdown=2.0)
     assert predict(here["transformers"]).step_time_s < predict(here["transformers"], slower).step_time_s
     assert predict(here["transformers"]).step_time_s == predict(here["transformers"], stated[0]).step_time_s
+
+
+@pytest.mark.parametrize("device", ["rtx-4090", "mi300x"])
+def test_no_device_is_used_more_than_fully(device: str) -> None:
+    plan = {"framework": "megatron", "micro_batch": 1, "recompute": "full"}
+    sizes = {"sequence_length": 131072, "global_batch": 64}
+    profile = predict(training(model="llama-3.1-8b", cluster=f"8x {device}", plan=plan, **sizes))
+    low, high = profile.interval["hfu"]
+    # As far up as it is down, the end would be beyond the peak.
+    assert profile.hfu**2 / low > 1.0
+    assert high == pytest.approx(1.0)
+    assert profile.interval["mfu"][1] == pytest.approx(high * profile.mfu / profile.hfu)

@@ -124,7 +124,8 @@ def megatron_adapters(framework: Framework, adapter: Adapter | None) -> Checks:
     """Megatron-LM's pretrain_gpt.py trains whole models."""
     yield Check(
         framework.name != MEGATRON or adapter is None,
-        "plan.adapter is {adapter.kind}: pretrain_gpt.py trains none; Megatron-SWIFT does (--with megatron-swift)",
+        "plan.adapter is {adapter.kind}: pretrain_gpt.py trains none; Megatron-SWIFT does (`--all "
+        "--launch run --with megatron-swift`)",
     )
 
 

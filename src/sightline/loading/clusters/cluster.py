@@ -123,6 +123,20 @@ _TURNED = re.compile(r"\s*(\S.*?)\s*[xX×*:]\s*(\d{1,12})\s*", re.ASCII)
 _BELOW_ONE = re.compile(r"\s*-\s*\d+\s*[xX×*]\s*\S.*", re.ASCII)
 _NODES = re.compile(r"\s*(\d{1,6})\s*(?:nodes?\s*)?[xX×*]\s*(\d{1,6})\s*(?:[xX×*]\s*)?\b([a-zA-Z]\S*)\s*", re.ASCII)
 """Nodes and the devices of each, which a cluster of equal devices states as one count."""
+_SLICE = re.compile(
+    r"\s*(?:google[ -])?(?:tpu[ -]?)?(v4|v5p|v5e|v5litepod|v6e|v?7x)-(\d{1,6})\s*", re.ASCII | re.IGNORECASE
+)
+_SLICES: Mapping[str, tuple[str, int]] = {
+    "v4": ("tpu-v4", 2),
+    "v5p": ("tpu-v5p", 2),
+    "v5e": ("tpu-v5e", 1),
+    "v5litepod": ("tpu-v5e", 1),
+    "v6e": ("tpu-v6e", 1),
+    "7x": ("tpu-v7x", 2),
+    "v7x": ("tpu-v7x", 2),
+}
+"""The device of a slice of TPUs by its type, and how many TensorCores of a chip the number in its name counts
+(docs.cloud.google.com/tpu/docs; MaxText's accelerator_to_spec_map.py for tpu7x)."""
 _FORMS = "'<count>x <device>' such as '8x a100-sxm-80gb', a catalog cluster, or a mapping"
 
 
@@ -218,11 +232,31 @@ def _cluster(count: int, per_node: int, parts: Mapping[str, Values], stated: Val
     )
 
 
+def _in_chips(written: str) -> str:
+    """A slice of TPUs, such as ``v5p-256``, as its chips: ``128x tpu-v5p``; anything else as it is written."""
+    if not (found := _SLICE.fullmatch(written)):
+        return written
+    device, cores = _SLICES[found[1].lower()]
+    chips, odd = divmod(int(found[2]), cores)
+    return written if odd else f"{chips}x {device}"
+
+
+def _said_of_slice(written: str) -> str:
+    """The remark on a slice of TPUs that is read as its chips; empty for anything else."""
+    chips = _in_chips(written)
+    if chips == written:
+        return ""
+    counts = "TensorCores, two per chip" if _SLICES[_SLICE.fullmatch(written)[1].lower()][1] > 1 else "chips"
+    return f"{written} is read as {chips}: the number of a slice counts {counts}"
+
+
 def read_as(value: str | Mapping[str, Any]) -> tuple[str, ...]:
     """Return the remark on a device whose name, as a cluster states it, stands for one of several."""
     stated = value if isinstance(value, str) else value.get("devices") or value.get("same_as")
     if isinstance(stated, list):
         return tuple(dict.fromkeys(remark for kind in stated for remark in read_as(kind)))
+    if isinstance(stated, str) and (said := _said_of_slice(stated)):
+        return (said,)
     device = None if isinstance(value, str) else value.get("device")
     counted = _COUNTED.fullmatch(stated) if isinstance(stated, str) else None
     written = device if isinstance(device, str) else counted[2] if counted else ""
@@ -263,7 +297,7 @@ def forgotten_units(cluster: Cluster) -> Iterator[str]:
 
 def _base(name: str, complaints: Complaints) -> Values:
     """What a cluster's name stands for, by the keys of ``cluster``."""
-    known = catalog.names("clusters")
+    known, name = catalog.names("clusters"), _in_chips(name)
     if (name not in known and _COUNTED.fullmatch(name) and not _in_nodes(name)) or name == THIS_MACHINE:
         return {"devices": name}
     name = catalog.name_of("clusters", name)
@@ -298,6 +332,8 @@ def _devices(stated: object, below: object, complaints: Complaints) -> tuple[int
         return 0, None
     if isinstance(value, list) and len(value) == 1:
         value = value[0]
+    if isinstance(value, str):
+        value = _in_chips(value)
     if value == THIS_MACHINE or (isinstance(value, str) and value.endswith(f" {THIS_MACHINE}")):
         complaints.add(f"cluster.devices is {show(value)}; allowed: 1 to {MOST_RANKS} processes on this machine")
         return 0, None

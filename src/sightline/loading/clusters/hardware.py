@@ -6,9 +6,9 @@ from typing import Any
 
 from sightline import catalog
 from sightline.content import record
-from sightline.errors import nearest
+from sightline.errors import InputError, nearest
 from sightline.loading.checks import Checked, Complaints, check, dotted, each, needs_of, require
-from sightline.quantities import FLOPS, show
+from sightline.quantities import BYTES_PER_SECOND, FLOPS, parse_quantity, show
 from sightline.scenario import Device, Host, Interconnect, Network
 from sightline.validators import Keys, anything, as_stated, declared, description_of, keys_of, quantity, text
 
@@ -84,9 +84,24 @@ def read_part(part: Part, stated: object, below: object, complaints: Complaints)
             return _of_catalog(part.folder, stated)
         meant = catalog.name_of(part.folder, stated.rpartition("-")[2])
         near = f" - did you mean '{meant}'?" if meant in known else nearest(stated, known)
+        near = _rate_alone(part, stated) or near
         complaints.add(f"{key} is {show(stated)}; allowed: {_allowed(part)}{near}")
         return None
     return _mapped(part, stated, below, key, complaints)
+
+
+_RATES = {"network": ("bandwidth_per_node", "all ports of a node together"), "intra_node": ("bandwidth", "of a device")}
+"""The key of a link's rate, by part, and what the rate is of."""
+
+
+def _rate_alone(part: Part, stated: str) -> str:
+    """How to state a rate that stands alone: nobody knows whether it is a port's, a device's or a node's."""
+    try:
+        parse_quantity(stated, BYTES_PER_SECOND)
+    except InputError:
+        return ""
+    key, whose = _RATES.get(part.key, ("", ""))
+    return f", such as {{{key}: {stated}}} ({whose}, per direction)" if key else ""
 
 
 def _allowed(part: Part) -> str:

@@ -254,10 +254,11 @@ class Anchored:
             return []
         far = [log(timed.seconds) - float(at) for timed, at in zip(posterior.timed, posterior.expected, strict=True)]
         farthest = max(range(len(far)), key=lambda place: abs(far[place]))
+        timed = posterior.timed[farthest]
         sentence = (
-            f"anchor '{posterior.timed[farthest].name}' took {exp(far[farthest]):.2g} x the predicted time, more "
-            "than published clusters differ; check that its scenario matches the run and that the machine was "
-            "idle; intervals are widened"
+            f"anchor '{timed.name}' measured {timed.quantity} {float(timed.seconds):.4g} s, {exp(far[farthest]):.2g} x "
+            "the predicted time, more than published clusters differ; check that its scenario matches the run and "
+            "that the machine was idle; intervals are widened"
         )
         return [sentence]
 

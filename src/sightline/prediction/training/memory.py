@@ -69,10 +69,28 @@ def sure_bytes(scenario: Scenario) -> float:
 
 
 def step_intervals(profile: Profile, spread: float) -> Mapping[str, tuple[float, float]]:
-    """Return the interval of each result of a step whose time has this logarithmic half-width, memory included."""
+    """Return the interval of each result of a step whose time has this logarithmic half-width, memory included.
+
+    Utilizations end where devices compute all the time.
+    """
     total, factor = float(profile.memory_bytes["total"]), exp(profile.scenario.plan.framework.memory.spread)
     of_times = intervals(profile, dict.fromkeys((*LONGER, *SHORTER), spread))
+    if "hfu" in of_times and of_times["hfu"][1] > 1.0:
+        busy = float(profile.step_time_s) / _computing_s(profile)
+        for key in ("mfu", "hfu"):
+            low, high = of_times[key]
+            of_times[key] = low, min(high, max(1.0, busy) * float(getattr(profile, key)))
     return {**of_times, "memory_bytes.total": (total / factor, total * factor)}
+
+
+def _computing_s(profile: Profile) -> float:
+    """Return the least seconds that a stage's arithmetic takes in a step: FLOPs at the peak.
+
+    No operator takes more than predicted: causal attention skips about half of the scores that its FLOPs count.
+    """
+    peak = float(profile.peak_flops)
+    found = sum(min(float(row.flops) / peak, float(row.exposed_s)) for row in profile.rows)
+    return found or float(profile.step_time_s)
 
 
 Ledger = Mapping[str, tuple[Number, ...]]
