@@ -41,7 +41,7 @@ def plan_generation(
                 f"cluster has {mixed.in_words}; allowed with several clusters or anchors: devices of one type"
             )
         return _on_heterogeneous_devices(spaces[0], command=typed, progress=progress, **asked)
-    found = search(spaces, **asked, progress=progress)
+    found = search(spaces, **asked, anchor=anchor, progress=progress)
     near = [_relaxed(one, known, typed) for one in found.nearest]
     plans = (
         found.plans

@@ -83,7 +83,7 @@ def plan(
         think_time: Time that a user of a load takes between an answer and the next request, such as "30 s".
         prices: "NAME=USD_PER_HOUR" in place of the catalog's.
         availability: Share of the calendar time in which the run makes progress.
-        anchor: What runs on one's own cluster teach; corrects their figures, by which training plans are then ranked.
+        anchor: What runs on one's own cluster teach; corrects their figures, by which they are then ranked.
         overrides: Values by dotted key, as ``--set`` takes them.
         workers: Who searches: "local:8", "ray", "dask:tcp://node0:8786", ...; default: this process.
         where: A folder or URL that keeps what is found part by part, so that a search that was stopped goes on there.

@@ -15,15 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.profile.metrics import metric_of
+from sightline.scenario.space import GENERATION_FIELDS, TRAINING_FIELDS
 from sightline.validation.cases import Answer, Case
 
-CHOSEN = (
-    *("tensor_parallel", "pipeline_parallel", "data_parallel", "context_parallel", "expert_parallel"),
-    *("sequence_parallel", "micro_batch", "virtual_stages", "schedule", "zero_stage", "recompute", "offload"),
-    *("attention", "replicas", "max_batched_tokens", "chunked_prefill", "compile", "gradient_reduce_dtype"),
-    *("fused_loss", "fused_norm", "fused_rope", "fused_activation", "overlap_gradient_reduce"),
-    *("overlap_parameter_gather", "tensor_overlap", "context_exchange", "data_parallel_shard"),
-)
+CHOSEN = {*TRAINING_FIELDS, *GENERATION_FIELDS} - {"framework", "quantization", "disaggregate"}
 """Fields of a plan that a search may choose; plans that differ in others answer other questions."""
 SAME_BATCH = 0.025
 """Batches that differ by less are one question: sources round them to multiples of their replicas."""

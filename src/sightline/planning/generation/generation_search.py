@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from itertools import groupby
 from math import isnan
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,9 @@ from sightline.progress import SILENT, Cancelled, Progress
 from sightline.quantities import COUNT, format_quantity
 from sightline.scenario import GenerationScenario
 from sightline.scenario.space import GENERATION_FIELDS, Space
+
+if TYPE_CHECKING:
+    from sightline.prediction.anchoring import Anchored
 
 _ON_DEMAND = ("phases", "limits", "energy_j", "evidence", "missing", "warnings", "rows", "interval", "advice")
 
@@ -212,6 +215,17 @@ class Found(Counts):
         values = np.array([plan.figures[self.key] for plan in self.best])
         return [self.best[i] for i in best_places(self.key, values, KEPT)]
 
+    def correct(self, anchor: "Anchored", count: int) -> None:
+        """Give the best plans, so many, and those of the front the figures that they have with an anchor."""
+        known = dict[tuple[Any, ...], Kept]()
+        for plan in (*self.ordered()[:count], *self.on_front()):
+            if _identity(plan) not in known:
+                profile = anchor.predict(plan.scenario)
+                figures = {name: float(figure(name, profile, 1)[0]) for name in plan.figures}
+                known[_identity(plan)] = Kept(variant=plan.variant, columns=plan.columns, figures=figures)
+        self.front = [known[_identity(plan)] for plan in self.on_front()]
+        self.best = [known[_identity(plan)] for plan in self.ordered()[:count]]
+
     def on_front(self) -> list[Kept]:
         """The plans of all lists that no other beats in both figures of the front."""
         figures = {key: np.array([plan.figures[key] for plan in self.front]) for key in self.axes}
@@ -240,6 +254,7 @@ def search(
     *,
     top: int = 10,
     pareto: tuple[str, str] | None = None,
+    anchor: "Anchored | None" = None,
     progress: Progress = SILENT,
 ) -> PlanAnswer:
     """Return the best plans to serve a model by an objective, within limits; those on the usual front are marked.
@@ -252,6 +267,7 @@ def search(
             fit in memory at a time.
         top: Plans to return.
         pareto: Two objectives instead: the Pareto-optimal plans, in order of the first.
+        anchor: What runs of one's own teach: corrects the best plans' figures, by which they are then ranked.
         progress: Told how far the search is; when it is cancelled the best until then are returned.
 
     Raises:
@@ -267,6 +283,8 @@ def search(
         go_through(spaces, found, tuple(dict.fromkeys((*SHOWN, key, *axes))), bounds, progress)
     except Cancelled:
         found.stopped = True
+    if anchor is not None:
+        found.correct(anchor, 4 * top)
     return _answer(spaces, found, bounds, objective=objective, pareto=pareto, top=top, began=began)
 
 
