@@ -126,6 +126,7 @@ def _events(profile: Profile, spans: Sequence[Span], inside: _Inside, detailed: 
     for span in spans:
         by_stage[span.stage].append(span)
     passes: dict[tuple[str, int, int], Event] = {}
+    code_s = _code_s(profile) / int(profile.scenario.plan.virtual_stages)
     for stage, own in by_stage.items():
         # The same name as PyTorch's, so that the step is recognized.
         yield slice_of("ProfilerStep#0", trace_events.STEP, stage, trace_events.HOST, 0.0, own[-1].end_s)
@@ -139,10 +140,19 @@ def _events(profile: Profile, spans: Sequence[Span], inside: _Inside, detailed: 
                 passes[span.kind, span.micro_batch, piece] = event
                 if span.micro_batch < detailed:
                     blocks, first = inside.blocks(span), inside.first_layer(span)
-                    is_backward = span.kind != FORWARD
-                    yield from drawn(blocks, stage, span.start_s, span.end_s, first=first, is_backward=is_backward)
+                    is_backward, begun_s = span.kind != FORWARD, span.start_s
+                    if not is_backward and code_s > 0.0 and stage in (0, len(by_stage) - 1):
+                        begun_s += min(code_s, 0.9 * (span.end_s - span.start_s))
+                        yield slice_of("host: data and loss", CALL, stage, trace_events.HOST, span.start_s, begun_s)
+                    yield from drawn(blocks, stage, begun_s, span.end_s, first=first, is_backward=is_backward)
     if len(by_stage) > 1 and profile.scenario.plan.schedule != "dualpipe":
         yield from _flows(passes)
+
+
+def _code_s(profile: Profile) -> float:
+    """Seconds of the framework's code around a micro-batch where an end of the pipeline sets the pace; else 0."""
+    own = (row for row in profile.rows if row.block == "step" and row.operator == "framework, per micro-batch")
+    return next((float(row.time_s / row.count) for row in own), 0.0)
 
 
 def _event(profile: Profile, span: Span, omitted: int) -> Event:

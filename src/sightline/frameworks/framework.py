@@ -146,8 +146,8 @@ class Kernels:
     """Its releases are of a time (until mid 2022) when libraries multiplied matrices with rows off 16 bytes by kernels
     several times slower than today's."""
     loss_traffic: tuple[float, ...] = (22.0, 14.0)
-    """Bytes per logit that an unfused loss moves forward and backward: PyTorch's casts to fp32 and reads that three times
-    for its log-softmax, which it writes; the fp32 gradient is read, written and cast."""
+    """Bytes per logit that an unfused loss moves forward and backward: PyTorch's casts to fp32 and reads that three
+    times for its log-softmax, which it writes; the fp32 gradient is read, written and cast."""
     fused_loss_traffic: tuple[float, ...] | None = None
     """The same of a fused one; None: logits in and out both ways."""
     pads_vocabulary: bool = False

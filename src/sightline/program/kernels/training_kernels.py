@@ -346,12 +346,14 @@ class TrainingKernels(TrainingAttention):
         gathers = self.framework.allocation.gathers_logits
         logits, fused = self.tokens * self.vocabulary * (self.t if gathers else 1.0), self.fuses("cross-entropy")
         traffic = self.framework.kernels
-        if fused:
-            sizes, kernels = traffic.fused_loss_traffic or (2.0 * self.element_bytes,) * 2, (2.0, 1.0)
-        else:
+        sizes: Sequence[Number] = [2.0 * self.element_bytes] * 2
+        if not fused:
             forward, back = traffic.loss_traffic
             back = AUTOGRAD_BACKWARD_BYTES if self.framework.native.loss_by_autograd else back
-            sizes, kernels = (self._unfused(forward), self._unfused(back)), (8.0, 3.0)
+            sizes = [self._unfused(forward), self._unfused(back)]
+        elif traffic.fused_loss_traffic is not None:
+            sizes = traffic.fused_loss_traffic
+        kernels = (2.0, 1.0) if fused else (8.0, 3.0)
         there, back_bytes = (size * logits for size in sizes)
         steps = [elementwise("head", "cross-entropy", logits, (there, back_bytes), kernels)]
         return [*self._gathered_logits(logits), *steps] if gathers else steps
