@@ -174,10 +174,10 @@ class Memory:
     keeps_product: bool = False
     """A linear layer saves its input even where that is a gated product, which the activation's kernel could make
     again."""
-    spread: float = 0.1
+    spread: float = 0.09
     """Half-width of the 80 % interval of a device's memory, as a natural logarithm. The default is for what was read
     from a framework's code alone: without the context and the copies that were fitted to them, six suites' fit parts
-    miss by 7.9 % (root mean square, suites count alike), times 1.28 (tests/validation/test_memory_spread.py).
+    miss by 7.0 % (root mean square, suites count alike), times 1.28 (tests/validation/test_memory_spread.py).
     Frameworks whose devices were measured state 0.05: there the four sources that state whole devices miss by 2.7 %;
     another source lies within Student's t of three degrees of freedom (1.64) times sqrt(1 + 1/4) of it."""
     recompute_stops_early: bool = False
