@@ -18,7 +18,11 @@ from sightline.profile.metrics import metric_of
 from sightline.scenario.space import GENERATION_FIELDS, TRAINING_FIELDS
 from sightline.validation.cases import Answer, Case
 
-CHOSEN = {*TRAINING_FIELDS, *GENERATION_FIELDS} - {"framework", "quantization", "disaggregate"}
+_BESIDE = (
+    *("gradient_reduce_dtype", "fused_loss", "fused_norm", "fused_rope", "fused_activation", "overlap_gradient_reduce"),
+    *("overlap_parameter_gather", "tensor_overlap", "context_exchange", "data_parallel_shard"),
+)
+CHOSEN = {*TRAINING_FIELDS, *GENERATION_FIELDS, *_BESIDE} - {"framework", "quantization", "disaggregate"}
 """Fields of a plan that a search may choose; plans that differ in others answer other questions."""
 SAME_BATCH = 0.025
 """Batches that differ by less are one question: sources round them to multiples of their replicas."""

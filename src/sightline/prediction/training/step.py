@@ -55,10 +55,11 @@ def for_slowest_device_s(devices: Count, slot: Slot, micro_batches: Number, *, b
 
     ``m max(s c(n) w - h, 0)``: in each of ``m`` micro-batches the slowest device lags by ``s c(n)`` of its work ``w``,
     less the time ``h`` that devices wait for their hosts, which is nobody's gain where launches are ``blocking``. A
-    device is slow throughout, so it does not matter where the others meet it: in the collectives of its tensor-parallel group, as the next stage of a pipeline,
-    or in the reduction of gradients. Its delay is handed on from there and shows once in the step. Left out: machines
-    far out of line, which are taken out of a run (0.5 % of them, 10 % slower, in arXiv 2402.15627), slow phases that
-    last minutes, and scatter from one micro-batch to the next, most of which comes from the samples.
+    device is slow throughout, so it does not matter where the others meet it: in the collectives of its tensor-parallel
+    group, as the next stage of a pipeline, or in the reduction of gradients. Its delay is handed on from there and
+    shows once in the step. Left out: machines far out of line, which are taken out of a run (0.5 % of them, 10 %
+    slower, in arXiv 2402.15627), slow phases that last minutes, and scatter from one micro-batch to the next, most of
+    which comes from the samples.
     """
     behind = DEVICE_SPREAD * (
         largest_of(devices.astype(float)) if isinstance(devices, np.ndarray) else _largest_of(devices)

@@ -199,11 +199,10 @@ def tensor_calls_s(plan: Plan, model: DeviceModel, tensors: Number, micro_batche
     engine = plan.framework.zero_engine
     if not engine.tensor_calls or not model.asynchronous:
         return 0.0
-    loops = [
-        (bf16_optimizer(plan) if n == 0 else plan.zero_stage == n, each) for n, each in engine.tensor_calls.items()
-    ]
+    stages = [*engine.tensor_calls.items()]
+    loops = [(bf16_optimizer(plan) if stage == 0 else plan.zero_stage == stage, each) for stage, each in stages]
     if plan.dtype == "fp16":
-        loops += [(plan.zero_stage == stage, each) for stage, each in engine.fp16_calls.items()]
+        loops = [*loops, *((plan.zero_stage == stage, each) for stage, each in engine.fp16_calls.items())]
     calls: Number = 0.0
     for here, each in loops:
         calls = calls + here * (micro_batches * each.micro_batch + each.step + each.shard / plan.shards)
