@@ -21,6 +21,7 @@ ADAPTERS = [
     {"kind": "lora", "rank": 16, "alpha": 32, "targets": ["query", "value"]},
     {"kind": "lora", "rank": 8, "also_trained": ["head"]},
     {"kind": "qlora", "rank": 64},
+    {"kind": "qlora", "rank": 8, "upcast": True},
 ]
 COMMON = {
     "micro_batch": [1, 2, 4],
