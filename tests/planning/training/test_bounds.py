@@ -8,7 +8,7 @@ import pytest
 from sightline.loading.spaces import load_spaces
 from sightline.planning.training.candidates import layout_of, open_plan
 from sightline.planning.training.training_search import Bounds, pieces_of
-from sightline.planning.training.validity import POSSIBLE, valid_plans
+from sightline.planning.training.validity import LAUNCHABLE, POSSIBLE, valid_plans
 from sightline.prediction.training.priced import price
 from sightline.prediction.training.step_profile import assembled
 
@@ -47,3 +47,17 @@ def _least(figure: object, there: np.ndarray) -> np.ndarray:
     """The least figure of each row's valid plans."""
     figures, there = np.broadcast_arrays(figure, there)
     return np.where(there, figures, np.inf).reshape(len(there), -1).min(axis=1)
+
+
+def test_values_that_no_plan_has_are_not_priced() -> None:
+    question = {"model": "gpt-3-175b", "cluster": "64x a100-sxm-80gb", "plan": {"framework": "megatron"}}
+    workload = {"task": "pretrain", "sequence_length": 2048, "global_batch": 64}
+    (space,) = load_spaces({**question, "workload": workload})
+    layout = layout_of(space)
+    choice, place = pieces_of(layout)[0]
+    piece = layout.axes(place, both_ways=choice.both_ways)
+    with np.errstate(all="ignore"):
+        plans = valid_plans(space, open_plan(space, piece, choice), piece, LAUNCHABLE).trimmed()
+    used = plans.used()
+    assert used.count() == plans.count() > 0
+    assert np.prod(used.axes.shape) < np.prod(plans.axes.shape)
