@@ -131,3 +131,18 @@ def test_a_file_with_measurements_is_said_to_be_an_anchor(in_process, example):
     measured = example.parent / "llama-2-7b-measured-8xa800.yaml"
     assert "--anchor FILE" in in_process("predict", measured)[2]
     assert "--anchor FILE" not in in_process("predict", measured, "--anchor", measured)[2]
+
+
+def test_a_row_of_a_table_is_named_with_what_it_is_of(in_process, tmp_path):
+    table = tmp_path / "mine.csv"
+    shared = "llama-3.1-8b,{devices}x h100-sxm-80gb,pretrain,4096,128,megatron,1,1,{seconds},mine"
+    keys = (
+        "workload.task,workload.sequence_length,workload.global_batch,plan.framework,plan.micro_batch,plan.zero_stage"
+    )
+    rows = [shared.format(devices=8, seconds=6.1), shared.format(devices=16, seconds=16.1)]
+    table.write_text("\n".join([f"model,cluster,{keys},measured.step_time_s,measured.source", *rows]) + "\n")
+    asked = ("--model", "llama-3.1-8b", "--cluster", "32x h100-sxm-80gb", "--framework", "megatron")
+    code, _, said = in_process("predict", *asked, "--set", "plan.zero_stage=1", "--anchor", table)
+    assert code == 2
+    assert "mine.csv, row 2: llama-3.1-8b on 16 x h100-sxm-80gb" in said
+    assert "16.1 s" in said

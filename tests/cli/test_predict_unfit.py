@@ -33,3 +33,12 @@ def test_json_has_the_nearest_plans_beside_the_advice(in_process, asked):
     fitting = ("--nearest", "--set", "model=gpt-125m")
     for options in ((), fitting):
         assert "nearest" not in json.loads(in_process("predict", asked, "--json", *options)[1])
+
+
+def test_only_changes_that_the_framework_can_launch_are_named(in_process, asked):
+    """The training script that is written for DeepSpeed has no pipeline."""
+    stages = ("--set", "plan.framework=deepspeed", "--set", "cluster=8x h100", "--set", "model=llama-3.1-8b")
+    longer = ("--set", "workload.sequence_length=4096", "--set", "workload.global_batch=128")
+    document = json.loads(in_process("predict", asked, "--json", *stages, *longer)[1])
+    assert any("zero_stage: 1 would fit" in line for line in document["advice"])
+    assert not any(line.startswith(("pipeline_parallel", "context_parallel")) for line in document["advice"])

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sightline.frameworks import read_framework
 from sightline.loading import load
 from sightline.prediction import predict
+from sightline.prediction.training.memory import OF_CODE, OF_DEVICES
 from sightline.validation.evaluation import quantity_of, suites
 
 SOURCES = ("qwen-finetuning-memory", "litgpt-finetuning-memory", "simumax-b200-memory", "torchtitan-memory")
@@ -44,11 +44,11 @@ def test_the_spread_of_measured_frameworks_is_that_of_another_source(data: Path)
     squares = list(mean_square_by_source(data, SOURCES, without_fitted=False))
     assert len(squares) == len(SOURCES)
     of_a_source = STUDENT * sqrt(np.mean(squares) * (1 + 1 / len(SOURCES)))
-    assert of_a_source == pytest.approx(read_framework("transformers").memory.spread, abs=0.008)
+    assert of_a_source == pytest.approx(OF_DEVICES, abs=0.008)
 
 
 def test_the_spread_of_others_is_that_of_formulas_without_what_was_fitted(data: Path) -> None:
     squares = list(mean_square_by_source(data, MEMORY_SUITES, without_fitted=True))
     assert len(squares) == len(MEMORY_SUITES)
     half_width = NormalDist().inv_cdf(0.9) * sqrt(np.mean(squares))
-    assert half_width == pytest.approx(read_framework("fsdp").memory.spread, abs=0.008)
+    assert half_width == pytest.approx(OF_CODE, abs=0.008)

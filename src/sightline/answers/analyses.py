@@ -170,12 +170,15 @@ def modules(explanation: Explanation, most: int = MOST_MODULES) -> list[out.Bar]
     whole = max(explanation.whole_s, sum(by.values())) or 1.0
     cut = ranked[: most - 1] if len(ranked) > most else ranked
     found = [
-        out.Bar(phase, f"{phase.removesuffix('_exposed')}: {module}", units.seconds(value), value / whole)
-        for (phase, module), value in cut
+        out.Bar(phase, _label(phase, module), units.seconds(value), value / whole) for (phase, module), value in cut
     ]
     if rest := sum(value for _, value in ranked[len(cut) :]):
         found.append(out.Bar("", "everything else", units.seconds(rest), rest / whole))
     return found
+
+
+def _label(phase: str, module: str) -> str:
+    return summary.AWAITED.get(module, f"{phase.removesuffix('_exposed')}: {module}")
 
 
 def _drill(explanation: Explanation) -> Iterator[out.Section]:

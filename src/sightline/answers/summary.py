@@ -31,6 +31,8 @@ EVIDENCE_OF = {
     "generation": "evidence for this engine",
     "serving": "evidence for this engine",
 }
+AWAITED = {"samples": "wait for longest samples", "devices": "wait for slowest device"}
+"""What ranks wait for in the exposed communication that sends nothing, by module."""
 _MOST_MODULES, _MOST_OF_TRAINING, _MANY_PHASES = 7, 4, 6
 _PASSES = {"forward": "forward", "backward": "forward", "recompute": "forward"}
 """Phases of training in which the same modules run, by the one that stands for them."""
@@ -247,6 +249,8 @@ def _most_modules(profile: Profile) -> int:
 
 def _module_label(phase: str, module: str) -> str:
     named = phase.removesuffix("_exposed")
+    if module in AWAITED:
+        return AWAITED[module]
     return module if phase in _PASSES or named == module else f"{named}: {module}"
 
 

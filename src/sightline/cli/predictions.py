@@ -77,6 +77,10 @@ def predict(
     known = scenarios.known(save_anchor)
     with progress_bar() as progress:
         answers = _predict_all(loaded, known, progress, in_full=first is None, skip_invalid=skip_invalid)
+    if any(one.fits is False for one in answers):
+        from sightline.planning.unfit import with_launched_advice
+
+        answers = list(map(with_launched_advice, answers))
     for remark in loaded.not_answered():
         output.print_remark(remark)
     if known is None and any(one.measured for one in loaded.scenarios):

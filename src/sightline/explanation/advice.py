@@ -449,7 +449,7 @@ def memory_sentences(own: Profile, single: Sequence[Tried] = ()) -> Iterator[str
     freed = [f"{named(one.told)} frees {size / GIB:.1f} GiB" for one, size in savings(own, single)]
     yield (
         f"The fullest device {memory_needed(own)}, including {parts[name] / GIB:.1f} GiB of "
-        f"{name.replace('_', ' ')}{'; ' if freed else ''}{', '.join(freed)}."
+        f"{name.replace('_', ' ')}{'; ' if freed else ''}{'; '.join(freed)}."
     )
     if own.tight and own.fits:
         yield RUNS_OUT_LATER

@@ -189,17 +189,6 @@ class Memory:
     recompute_stops_early: bool = False
     """Full recomputation ends at the last tensor that backward needs, so a layer's last matmul does not run again."""
 
-    @property
-    def spread(self) -> float:
-        """Half-width of the 80 % interval of a device's memory, as a natural logarithm.
-
-        Of code alone: without the context and the copies that were fitted to them, six suites' fit parts miss by 7.9 %
-        (root mean square, suites count alike), times 1.28 (tests/validation/test_memory_spread.py). Of measured ones
-        the four sources that state whole devices miss by 2.7 %; another source lies within Student's t of three degrees
-        of freedom (1.64) times sqrt(1 + 1/4) of it.
-        """
-        return 0.05 if self.measured else 0.1
-
     def __post_init__(self) -> None:
         fix_mappings(self)
 

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from sightline.launching.training.rules import refusals
 from sightline.planning.plan_answer import LazySequence, NearestPlan, nearest_to_dict
-from sightline.prediction.changes import needs_several
+from sightline.prediction.changes import NO_SINGLE_CHANGE, WouldFit, changed, needs_several
 from sightline.profile import TRAINING, Profile
 from sightline.scenario.space import opened
 
@@ -28,6 +29,23 @@ def nearest_to(
     if profile.task is not TRAINING or profile.fits or profile.scenario.cluster.groups:
         return ()
     return LazySequence(lambda: _nearest(profile, command, known) if needs_several(profile) else ())
+
+
+def with_launched_advice(profile: Profile) -> Profile:
+    """Return a training prediction whose ``advice`` leaves out changes that the framework's launch cannot run."""
+    if profile.task is not TRAINING or profile.fits is not False:
+        return profile
+
+    def advice(_: Profile) -> Sequence[str]:
+        own = {*map(str, refusals(profile.scenario))}
+        kept = [
+            said
+            for said in profile.advice
+            if not isinstance(said, WouldFit) or {*map(str, refusals(changed(profile.scenario, said.change)))} <= own
+        ]
+        return kept if len(kept) > 1 else [*kept, NO_SINGLE_CHANGE]
+
+    return profile.replace(advice=advice)
 
 
 def _nearest(profile: Profile, command: str, known: "Anchored | None") -> Sequence[NearestPlan]:

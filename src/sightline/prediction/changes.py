@@ -289,6 +289,14 @@ def does_not_fit(profile: Profile) -> str:
     return f"does not fit: {needed:.1f} GiB of {usable:.1f} GiB, including {largest} {part_bytes / GIB:.1f} GiB"
 
 
+class WouldFit(str):
+    """The sentence for a change under which a plan fits, which knows the change."""
+
+    __slots__ = ("change",)
+
+    change: Change
+
+
 def what_would_fit(profile: Profile, predict: Callable[[Any], Profile]) -> Sequence[str]:
     """Return sentences: the memory needed and available, and candidate changes under which it fits; none if it does.
 
@@ -307,7 +315,9 @@ def what_would_fit(profile: Profile, predict: Callable[[Any], Profile]) -> Seque
             if answer.fits:
                 slower = getattr(answer, key) / own_s
                 total = answer.memory_bytes["total"] / GIB
-                yield f"{_in_words(change)} would fit with {total:.1f} GiB, at {slower:.2f} x the {time}"
+                said = WouldFit(f"{_in_words(change)} would fit with {total:.1f} GiB, at {slower:.2f} x the {time}")
+                said.change = change
+                yield said
 
     smaller = list(_smaller_batches(scenario) if is_served else _smaller_micro_batches(scenario))
     sized = {name for change in smaller for name in change}

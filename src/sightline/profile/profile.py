@@ -165,6 +165,7 @@ def _micro_batches(profile: "Profile") -> Number | None:
 
 _DEFAULTS: Mapping[str, Any] = {
     "fits": None,
+    "host_fits": True,
     "phases": {},
     "limits": {},
     "levels": {},
@@ -214,7 +215,9 @@ class Profile:
     source: str
     """predicted or measured."""
     fits: bool | Any
-    """Whether the fullest device's total is within its memory; None for a single operator."""
+    """Whether the fullest device's total is within its memory, and ``host_fits``; None for a single operator."""
+    host_fits: bool | Any
+    """Whether a host's memory holds what is offloaded to it."""
     phases: Mapping[str, Number]
     """Seconds by phase; they sum to the task's whole."""
     limits: Mapping[str, Number]
@@ -348,10 +351,10 @@ class Profile:
     def fits_probability(self) -> float:
         """Probability that memory is enough (one plan only): by the interval of what a device needs, else by ``fits``.
 
-        What is needed is log-normal; hosts that are too small for what is offloaded to them decide alone.
+        What is needed is log-normal; a host that is too small for what is offloaded to it decides alone.
         """
         low, high = (float(end or 0.0) for end in self.interval.get("memory_bytes.total", (0.0, 0.0)))
-        if low == high or (not self.fits and float(self.memory_bytes["total"]) <= float(self.usable_bytes)):
+        if low == high or not self.host_fits:
             return float(bool(self.fits))
         beyond = log(float(self.usable_bytes) / sqrt(low * high)) / (log(high / low) / 2.0)
         return _likely_within(FOUR_IN_FIVE * beyond)

@@ -58,7 +58,9 @@ def scenario_form(_: Asked) -> Mapping[str, Any]:
 
 @lru_cache(_KEPT)
 def _profile(query: str) -> "Profile":
-    return predict(Asked.of(parse_qsl(query)).scenario())
+    from sightline.planning.unfit import with_launched_advice
+
+    return with_launched_advice(predict(Asked.of(parse_qsl(query)).scenario()))
 
 
 def _command(asked: Asked) -> str:
@@ -123,9 +125,9 @@ def _report(asked: Asked) -> Response:
 
 def predicted(loaded: "Loaded", options: Mapping[str, Any]) -> Any:
     """Return what ``sightline predict --json`` prints, with the option ``nearest`` what ``--nearest`` adds."""
-    from sightline.planning.unfit import nearest_to, prediction_to_dict
+    from sightline.planning.unfit import nearest_to, prediction_to_dict, with_launched_advice
 
-    answers = [predict(one) for one in loaded.scenarios]
+    answers = [with_launched_advice(predict(one)) for one in loaded.scenarios]
     if loaded.is_list:
         return [answer.to_dict(tables=True) for answer in answers]
     return prediction_to_dict(answers[0], nearest_to(answers[0]) if options.get("nearest") else ())

@@ -4,6 +4,7 @@ import re
 
 import pytest
 from kineto import Composed
+from training_scenarios import training
 
 from sightline.explanation.traced.traced_step import explain_trace
 
@@ -90,9 +91,18 @@ def test_graphs_are_advised_where_the_device_waits_for_launches_too(tmp_path):
         for place in range(1000):
             begin = number * STEP + 10 * place
             product(trace, begin + 6, 4, begin, (16, 1024, 1024))
-    said = [one.sentence for one in explain_trace([trace.write(tmp_path)]).advice]
+    path = trace.write(tmp_path)
+    said = [one.sentence for one in explain_trace([path]).advice]
     assert "launch-bound" in said[0]
+    assert "torch.compile" in said[0]
     assert "CUDA graphs" in said[1]
+    # Megatron-LM has no compiler that its launch could turn on.
+    megatron = explain_trace(
+        [path], scenario=training(model="gpt-125m", plan={"framework": "megatron", "micro_batch": 1})
+    )
+    (launches,) = (one.sentence for one in megatron.advice if "launch-bound" in one.sentence)
+    assert "torch.compile" not in launches
+    assert "CUDA graphs" in launches
 
 
 def test_all_kernels_of_a_product_count_as_one(tmp_path):

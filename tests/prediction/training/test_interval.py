@@ -13,6 +13,7 @@ from sightline.catalog import names
 from sightline.errors import InputError
 from sightline.prediction import predict
 from sightline.prediction.common_figures import LONGER, SHORTER, intervals
+from sightline.prediction.training.memory import OF_CODE, OF_DEVICES, memory_spread
 from sightline.prediction.training.constants import stated_set
 from sightline.profile import Profile
 from sightline.scenario import Scenario
@@ -46,7 +47,7 @@ def test_memory_has_an_interval_of_its_own_and_a_bound_none() -> None:
     profile = predict(training(model="llama-2-7b", plan=ONE_STEP))
     low, high = profile.interval["memory_bytes.total"]
     assert sqrt(low * high) == pytest.approx(profile.memory_bytes["total"])
-    assert high / low == pytest.approx(exp(2 * profile.scenario.plan.framework.memory.spread))
+    assert high / low == pytest.approx(exp(2 * memory_spread(profile.scenario)))
     bound = predict(training(model="llama-2-7b", plan={**ONE_STEP, "framework": "reference"}))
     assert "memory_bytes.total" not in bound.interval
 
@@ -129,3 +130,22 @@ def test_no_device_is_used_more_than_fully(device: str) -> None:
     assert profile.hfu**2 / low > 1.0
     assert high == pytest.approx(1.0)
     assert profile.interval["mfu"][1] == pytest.approx(high * profile.mfu / profile.hfu)
+
+
+@pytest.mark.parametrize(
+    ("framework", "cluster", "spread"),
+    [
+        ("megatron", "8x h100-sxm-80gb", OF_DEVICES),
+        ({"like": "megatron"}, "8x h100-sxm-80gb", OF_CODE),
+        ("megatron", "8x mi300x", OF_CODE),
+    ],
+)
+def test_memory_is_known_best_where_whole_devices_were_measured(framework, cluster, spread):
+    low, high = predict(training(cluster=cluster, framework=framework)).interval["memory_bytes.total"]
+    assert high / low == pytest.approx(exp(2 * spread))
+
+
+def test_a_host_that_is_too_small_decides_alone():
+    cluster = {"devices": 8, "device": {"base": "a100-sxm-80gb", "memory": "31.5 GB"}, "host": {"memory": "20 GB"}}
+    profile = predict(training(cluster=cluster, framework="deepspeed", zero_stage=2, offload="optimizer"))
+    assert (profile.fits, profile.fits_probability, profile.fit) == (False, 0.0, "no")

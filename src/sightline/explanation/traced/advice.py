@@ -244,7 +244,8 @@ _FUSED = ("scores and values", "matmul")
 
 def advised(figures: Figures, predicted: "Predicted | None" = None) -> list[Advice]:
     """Return the changes that would help a traced step most: three at most, the best first."""
-    faults = [fault for find in _FAULTS for fault in find(figures)]
+    compiles = predicted is None or predicted.compiles
+    faults = [*_launches(figures, compiles=compiles), *(fault for find in _FAULTS for fault in find(figures))]
     known = [fault.set for fault in faults if fault.gain_s >= _LEAST * figures.whole_s]
     faults += [fault for fault in predicted.faults(figures) if fault.set not in known] if predicted else []
     worth = [fault for fault in faults if fault.gain_s >= _LEAST * figures.whole_s]
@@ -280,20 +281,22 @@ def _input(figures: Figures) -> Iterator[Fault]:
     )
 
 
-def _launches(figures: Figures) -> Iterator[Fault]:
+def _launches(figures: Figures, *, compiles: bool) -> Iterator[Fault]:
+    """Yield what launches cost; ``compiles``: the framework has a compiler, or is not known."""
     waits = figures.limits.get("launches", 0.0)
     each = seconds(waits / max(figures.launches, 1.0))
     larger = "fused optimizers, or a larger micro-batch" if figures.trains else "or a larger batch"
+    on_host, graphs = ("torch.compile, ", "torch.compile or CUDA graphs") if compiles else ("", "CUDA graphs")
     leads = waits >= max(figures.limits.values(), default=0.0)
     bound = "The step is launch-bound: launches" if leads else "Launches"
     on_device = (
         f"Launch fewer, larger kernels. {bound} take {part(figures, waits)} while the device waits for the host "
-        f"({figures.launches:,.0f} launches per step, {each} of waiting each): use torch.compile or CUDA graphs, "
+        f"({figures.launches:,.0f} launches per step, {each} of waiting each): use {graphs}, "
         f"{larger}."
     )
     on_processor = (
         f"Call fewer, larger operators. {bound} take {part(figures, waits)} on the CPU ({figures.launches:,.0f} "
-        f"calls per step, {each} each including gaps): use torch.compile, {larger}."
+        f"calls per step, {each} each including gaps): use {on_host}{larger}."
     )
     yield Fault(waits, on_device if figures.has_device else on_processor, {})
 
@@ -436,7 +439,6 @@ def _idle(figures: Figures) -> Iterator[Fault]:
 
 _FAULTS: tuple[Callable[[Figures], Iterator[Fault]], ...] = (
     _input,
-    _launches,
     _products,
     network,
     imbalance,

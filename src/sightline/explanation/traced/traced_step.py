@@ -62,6 +62,12 @@ class Predicted:
                 found.append(f"Largest differences by {level}: {', '.join(listed)}.")
         return found
 
+    @property
+    def compiles(self) -> bool:
+        """Whether the framework of the scenario has a compiler; engines of generation have CUDA graphs as well."""
+        framework = getattr(getattr(self.profile.scenario, "plan", None), "framework", None)
+        return framework is None or True in framework.offers.get("compile", ())
+
     def faults(self, figures: Figures) -> list[Fault]:
         """Return changes of the plan; the share of the step that each saves in the prediction is taken of the trace."""
         return [

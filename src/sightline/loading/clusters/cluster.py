@@ -243,10 +243,10 @@ def _in_chips(written: str) -> str:
 
 def _said_of_slice(written: str) -> str:
     """The remark on a slice of TPUs that is read as its chips; empty for anything else."""
-    chips = _in_chips(written)
-    if chips == written:
+    chips, found = _in_chips(written), _SLICE.fullmatch(written)
+    if chips == written or not found:
         return ""
-    counts = "TensorCores, two per chip" if _SLICES[_SLICE.fullmatch(written)[1].lower()][1] > 1 else "chips"
+    counts = "TensorCores, two per chip" if _SLICES[found[1].lower()][1] > 1 else "chips"
     return f"{written} is read as {chips}: the number of a slice counts {counts}"
 
 

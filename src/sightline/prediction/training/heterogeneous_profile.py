@@ -213,6 +213,7 @@ def unlike_profile(
     best = answers[0]
     pace = max(best.steps, key=lambda step: float(step.step_time_s))
     fullest = max(best.steps, key=fullness)
+    host_fits = all(map(_host_fits, best.steps))
     again = partial(unlike_profile, constants=constants, known=known, spread_of=spread_of, remarks_of=remarks_of)
     return Profile(
         scenario=best.scenario,
@@ -221,7 +222,8 @@ def unlike_profile(
         phases=lambda _: pace.times.phases,
         memory_bytes=fullest_stage(fullest.ledgers),
         usable_bytes=fullest.group.device.memory_bytes,
-        fits=all(map(_fits, best.steps)),
+        fits=host_fits and fullness(fullest) <= 1.0,
+        host_fits=host_fits,
         rows=lambda _: rows_of(pace.priced, pace.times),
         limits=lambda _: limits_of(pace.priced, pace.times),
         levels=lambda _: levels_of(pace.priced, pace.times),
@@ -240,10 +242,9 @@ def unlike_profile(
     )
 
 
-def _fits(step: GroupStep) -> bool:
-    """Whether the memory of a group's devices, and of their hosts, is enough."""
-    stages = [ledger.memory for ledger in step.ledgers]
-    return fullness(step) <= 1.0 and bool(fits_on_host(stages, step.group))
+def _host_fits(step: GroupStep) -> bool:
+    """Whether the memory of the hosts of a group's devices is enough."""
+    return bool(fits_on_host([ledger.memory for ledger in step.ledgers], step.group))
 
 
 def _energy_j(answer: Resolved) -> float:

@@ -138,13 +138,15 @@ def described(
 ) -> Profile:
     """Return the profile of a step that is priced; ``details`` are what one plan alone has."""
     stages, memory = [ledger.memory for ledger in ledgers], fullest_stage(ledgers)
+    host_fits = fits_on_host(stages, scenario.cluster)
     return Profile(
         scenario=scenario,
         source="predicted",
         step_time_s=times.step_time_s,
         phases=lambda _: times.phases,
         memory_bytes=memory,
-        fits=(memory["total"] <= scenario.cluster.device.memory_bytes) & fits_on_host(stages, scenario.cluster),
+        fits=(memory["total"] <= scenario.cluster.device.memory_bytes) & host_fits,
+        host_fits=host_fits,
         model_flops=lambda _: model_flops(scenario),
         hardware_flops=lambda _: hardware_flops(scenario, priced.program),
         limits=lambda _: limits_of(priced, times),
