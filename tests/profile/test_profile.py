@@ -277,4 +277,4 @@ def test_without_an_interval_or_with_full_hosts_the_point_decides():
     assert (profile().fit, profile().fits_probability) == ("yes", 1.0)
     assert (profile(fits=False).fit, profile(fits=False).fits_probability) == ("no", 0.0)
     interval = {"memory_bytes.total": (0.5e9, 2e9)}
-    assert profile(fits=False, interval=interval).fit == "no"
+    assert profile(fits=False, host_fits=False, interval=interval).fit == "no"

@@ -141,11 +141,12 @@ def test_no_device_is_used_more_than_fully(device: str) -> None:
     ],
 )
 def test_memory_is_known_best_where_whole_devices_were_measured(framework, cluster, spread):
-    low, high = predict(training(cluster=cluster, framework=framework)).interval["memory_bytes.total"]
+    low, high = predict(training(cluster=cluster, global_batch=8, plan={"framework": framework})).interval["memory_bytes.total"]
     assert high / low == pytest.approx(exp(2 * spread))
 
 
 def test_a_host_that_is_too_small_decides_alone():
-    cluster = {"devices": 8, "device": {"base": "a100-sxm-80gb", "memory": "31.5 GB"}, "host": {"memory": "20 GB"}}
-    profile = predict(training(cluster=cluster, framework="deepspeed", zero_stage=2, offload="optimizer"))
+    cluster = {"devices": 8, "device": {"base": "a100-sxm-80gb", "memory": "31.5 GB"}, "host": {"base": "xeon-8480c", "memory": "20 GB"}}
+    plan = {"framework": "deepspeed", "zero_stage": 2, "offload": "optimizer"}
+    profile = predict(training(model="llama-2-7b", cluster=cluster, global_batch=8, plan=plan))
     assert (profile.fits, profile.fits_probability, profile.fit) == (False, 0.0, "no")
