@@ -260,6 +260,8 @@ class Plan:
         out["adapter"] = {key: value for key, value in adapter.items() if value is not None} or "none"
         if self.dtype != "fp8":
             del out["fp8_recipe"]
+        if not self.launch_blocking:
+            del out["launch_blocking"]
         if self.gradient_reduce_dtype is None and self.framework.sharding.replicas_keep_dtype:
             del out["gradient_reduce_dtype"]
         if self.framework.version:
