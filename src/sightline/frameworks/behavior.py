@@ -330,12 +330,14 @@ def _described(of: type[Any], key: str, merged: Mapping[str, Any], **known: str 
     return of(**values)
 
 
-_kinds_of = cache(get_type_hints)
-"""The types of a description's fields."""
+@cache
+def _kinds_of(of: Any) -> dict[str, Any]:
+    """The types of a description's fields."""
+    return get_type_hints(of)
 
 
 def _fields(
-    of: type[Any], stated: object, key: str, problems: list[str], known: Mapping[str, str | None] = MappingProxyType({})
+    of: Any, stated: object, key: str, problems: list[str], known: Mapping[str, str | None] = MappingProxyType({})
 ) -> dict[str, Any]:
     """The values of a description's fields out of its mapping, those ``known`` on top; mistakes are noted."""
     kinds = {name: kind for name, kind in _kinds_of(of).items() if name not in known}

@@ -318,9 +318,12 @@ def _base(name: str, complaints: Complaints) -> Values:
 def _in_nodes(name: str) -> str:
     """The hint on a cluster that is written as nodes of so many devices, or with the count behind the device."""
     found, turned = _NODES.fullmatch(name), _TURNED.fullmatch(name)
-    if not (found or turned):
+    if found:
+        count, device = str(int(found[1]) * int(found[2])), found[3]
+    elif turned:
+        count, device = turned[2], turned[1]
+    else:
         return ""
-    count, device = (int(found[1]) * int(found[2]), found[3]) if found else (turned[2], turned[1])
     is_known = catalog.name_of("devices", device) in catalog.names("devices")
     return f" - did you mean '{count}x {device}'?" if is_known else ""
 

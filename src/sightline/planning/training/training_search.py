@@ -230,7 +230,7 @@ def _meshes(layout: Layout, pieces: Iterable[Piece]) -> Iterator[tuple[Choice, _
             axes = layout.axes(piece, both_ways=choice.both_ways)
             shared[choice.both_ways] = _Mesh(axes, open_plan(layout.space, axes, choice), {})
         mesh = shared[choice.both_ways]
-        chosen = {"recompute": choice.recompute, "attention": choice.attention, "compile": choice.compile}
+        chosen: dict[str, Any] = {name: getattr(choice, name) for name in ("recompute", "attention", "compile")}
         yield choice, mesh._replace(scenario=replace(mesh.scenario, plan=replace(mesh.scenario.plan, **chosen)))
 
 

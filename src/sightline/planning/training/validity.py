@@ -57,10 +57,11 @@ class Valid:
 
     def used(self) -> "Valid":
         """Return the values of ZeRO, offloading and schedules that some valid plan has."""
-        valid, masks = self, [mask.any(axis=ROW, keepdims=True) for mask in (self.states, self.schedules, *self.rest)]
+        valid = self
+        masks = [np.any(mask, axis=ROW, keepdims=True) for mask in (self.states, self.schedules, *self.rest)]
         for dimension in range(ZERO, DIMENSIONS):
             others = tuple(one for one in range(DIMENSIONS) if one != dimension)
-            there = reduce(and_, [mask.any(axis=others) for mask in masks])
+            there = reduce(and_, [np.any(mask, axis=others) for mask in masks])
             if there.any() and not there.all():
                 valid = valid._of_values(dimension, np.flatnonzero(there))
         return valid
