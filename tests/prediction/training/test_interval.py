@@ -13,8 +13,8 @@ from sightline.catalog import names
 from sightline.errors import InputError
 from sightline.prediction import predict
 from sightline.prediction.common_figures import LONGER, SHORTER, intervals
-from sightline.prediction.training.memory import OF_CODE, OF_DEVICES, memory_spread
 from sightline.prediction.training.constants import stated_set
+from sightline.prediction.training.memory import OF_CODE, OF_DEVICES, memory_spread
 from sightline.profile import Profile
 from sightline.scenario import Scenario
 
@@ -141,12 +141,18 @@ def test_no_device_is_used_more_than_fully(device: str) -> None:
     ],
 )
 def test_memory_is_known_best_where_whole_devices_were_measured(framework, cluster, spread):
-    low, high = predict(training(cluster=cluster, global_batch=8, plan={"framework": framework})).interval["memory_bytes.total"]
+    low, high = predict(training(cluster=cluster, global_batch=8, plan={"framework": framework})).interval[
+        "memory_bytes.total"
+    ]
     assert high / low == pytest.approx(exp(2 * spread))
 
 
 def test_a_host_that_is_too_small_decides_alone():
-    cluster = {"devices": 8, "device": {"base": "a100-sxm-80gb", "memory": "31.5 GB"}, "host": {"base": "xeon-8480c", "memory": "20 GB"}}
+    cluster = {
+        "devices": 8,
+        "device": {"same_as": "a100-sxm-80gb", "memory": "31.5 GB"},
+        "host": {"same_as": "xeon-8480c", "memory": "20 GB"},
+    }
     plan = {"framework": "deepspeed", "zero_stage": 2, "offload": "optimizer"}
     profile = predict(training(model="llama-2-7b", cluster=cluster, global_batch=8, plan=plan))
     assert (profile.fits, profile.fits_probability, profile.fit) == (False, 0.0, "no")

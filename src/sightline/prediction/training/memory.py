@@ -69,12 +69,12 @@ def sure_bytes(scenario: Scenario) -> float:
 
 
 OF_CODE, OF_DEVICES = 0.09, 0.05
-"""Half-widths of the 80 % interval of a device's memory, as natural logarithms (tests/validation/test_memory_spread.py).
+"""Half-widths of the 80 % interval of a device's memory, as natural logarithms.
 
 Read from code alone, without the context and the copies that were fitted to them, six suites' fit parts miss by 7.0 %
-(root mean square, suites count alike), times 1.28. Of frameworks whose devices were measured the four sources that state
-whole devices miss by 2.7 %; another source lies within Student's t of three degrees of freedom (1.64) times
-sqrt(1 + 1/4) of it.
+(root mean square, suites count alike), times 1.28 (tests/validation/test_memory_spread.py). Of frameworks whose devices
+were measured the four sources that state whole devices miss by 2.7 %; another source lies within Student's t of three
+degrees of freedom (1.64) times sqrt(1 + 1/4) of it.
 """
 
 
