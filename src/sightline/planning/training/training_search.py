@@ -114,7 +114,7 @@ Scout = Callable[[], float]
 """Finds a figure that enough plans of a space are below."""
 Exceeding = Callable[[Block, Axes], Mapping[str, Any]]
 """Says by limit where the plans of a block exceed it."""
-EVALUATED_WHOLE = 1_000_000
+EVALUATED_WHOLE = 500_000
 """Plans of a space that are evaluated before bounds leave out those that cannot be among the best."""
 Least = Callable[[Axes, Any], Any]
 """Makes the least figure of each row's plans of the least seconds of their steps."""
