@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from sightline.profile.results import stamped
 from sightline.validation.cases import Answer, Result, Suite
 from sightline.validation.evaluation import OUT_OF_MEMORY, AnySuite
-from sightline.validation.rankings import Ranking, is_speed, rankings
+from sightline.validation.rankings import CHOICES, Ranking, is_speed, rankings
 
 NEAR = 0.05
 """A pick that loses at most this share is as good as the best."""
@@ -50,26 +50,32 @@ def is_decided(suite: AnySuite) -> bool:
 
 def decisions_of(results: Sequence[Result]) -> list[_Figures]:
     """Return the decisions of each source, then of all, under the documented keys."""
-    parts: dict[str, tuple[list[Any], list[Any], list[Any]]] = {}
+    parts: dict[str, tuple[list[Any], list[Any], list[Any], list[Any]]] = {}
     answers: dict[tuple[str, str], list[Answer]] = {}
     for result in results:
         answers.setdefault((result.suite, result.quantity), []).extend(result.answers)
     for (source, quantity), found in answers.items():
-        sweeps, ran, ran_out = parts.setdefault(source, ([], [], []))
+        sweeps, pairs, ran, ran_out = parts.setdefault(source, ([], [], [], []))
         if quantity == OUT_OF_MEMORY:
             ran_out += found
         elif is_speed(quantity):
             sweeps += rankings(source, quantity, found)
+            pairs += (pair for wider in rankings(source, quantity, found, CHOICES) for pair in _pairs(wider))
             ran += found
     every = (list(chain(*part)) for part in zip(*parts.values(), strict=True))
     return [_figures(source, *part) for source, part in (*parts.items(), ("all", every))]
 
 
-def _figures(source: str, sweeps: Sequence[Ranking], ran: Sequence[Answer], ran_out: Sequence[Answer]) -> _Figures:
+def _figures(
+    source: str,
+    sweeps: Sequence[Ranking],
+    pairs: Sequence[Pair],
+    ran: Sequence[Answer],
+    ran_out: Sequence[Answer],
+) -> _Figures:
     large = [sweep for sweep in sweeps if len(sweep.plans) >= LARGE]
     order = [value for sweep in large if not isnan(value := sweep.correlation)]
     spearman = {"spearman": fmean(order) if order else None, "lowest_spearman": min(order, default=None)}
-    pairs = [pair for sweep in sweeps for pair in _pairs(sweep)]
     by_change = {change: [pair for pair in pairs if pair.change == change] for change in CHANGES}
     return {
         "source": source,

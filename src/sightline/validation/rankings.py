@@ -7,6 +7,7 @@ chose among these plans would take the fastest predicted one.
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
@@ -18,12 +19,13 @@ from sightline.profile.metrics import metric_of
 from sightline.scenario.space import GENERATION_FIELDS, TRAINING_FIELDS
 from sightline.validation.cases import Answer, Case
 
-_BESIDE = (
+SEARCHED = {*TRAINING_FIELDS, *GENERATION_FIELDS} - {"framework", "quantization", "disaggregate"}
+"""Fields of a plan that a search chooses; plans that differ in others answer other questions."""
+CHOICES = SEARCHED | {
     *("gradient_reduce_dtype", "fused_loss", "fused_norm", "fused_rope", "fused_activation", "overlap_gradient_reduce"),
     *("overlap_parameter_gather", "tensor_overlap", "context_exchange", "data_parallel_shard"),
-)
-CHOSEN = {*TRAINING_FIELDS, *GENERATION_FIELDS, *_BESIDE} - {"framework", "quantization", "disaggregate"}
-"""Fields of a plan that a search may choose; plans that differ in others answer other questions."""
+}
+"""These, and what else people choose."""
 SAME_BATCH = 0.025
 """Batches that differ by less are one question: sources round them to multiples of their replicas."""
 RATES = ("model_flops_per_s_per_device", "mfu")
@@ -64,20 +66,22 @@ class Ranking:
         return float(spearmanr(self.measured, self.predicted).statistic)
 
 
-def rankings(suite: str, quantity: str, answers: Iterable[Answer]) -> Iterator[Ranking]:
+def rankings(
+    suite: str, quantity: str, answers: Iterable[Answer], chosen: AbstractSet[str] = SEARCHED
+) -> Iterator[Ranking]:
     """Yield the sweeps of a suite of times or rates in which two or more plans were answered.
 
-    ``answers`` are those of the suite's cases.
+    ``answers`` are those of the suite's cases; plans are told apart by the fields ``chosen``.
     """
     by_question: dict[str, list[Answer]] = defaultdict(list)
     for answer in answers:
         if answer.predicted is not None:
-            by_question[_question(answer.case)].append(answer)
+            by_question[_question(answer.case, chosen)].append(answer)
     for question, asked in by_question.items():
         for alike in _of_one_batch(asked):
             by_plan: dict[str, list[Answer]] = defaultdict(list)
             for answer in alike:
-                by_plan[json.dumps(_chosen(answer.case), sort_keys=True)].append(answer)
+                by_plan[json.dumps(_chosen(answer.case, chosen), sort_keys=True)].append(answer)
             if len(by_plan) > 1:
                 yield _ranking(suite, quantity, json.loads(question), by_plan)
 
@@ -100,15 +104,15 @@ def _ranking(
     )
 
 
-def _chosen(case: Case) -> dict[str, Any]:
-    return {field: value for field, value in case.scenario["plan"].items() if field in CHOSEN}
+def _chosen(case: Case, chosen: AbstractSet[str]) -> dict[str, Any]:
+    return {field: value for field, value in case.scenario["plan"].items() if field in chosen}
 
 
-def _question(case: Case) -> str:
+def _question(case: Case, chosen: AbstractSet[str]) -> str:
     """A case's scenario without what a search chooses, without the batch and without what differs from row to row."""
     scenario = {key: value for key, value in case.scenario.items() if key not in _OF_A_ROW}
     work = {key: value for key, value in scenario["workload"].items() if key != "global_batch"}
-    plan = {key: value for key, value in scenario["plan"].items() if key not in CHOSEN}
+    plan = {key: value for key, value in scenario["plan"].items() if key not in chosen}
     return json.dumps({**scenario, "workload": work, "plan": plan}, sort_keys=True)
 
 
