@@ -53,10 +53,10 @@ def test_the_predicted_best_is_about_the_measured_best_in_public_data(name, swee
 
 
 def test_the_large_sweep_of_bigscience_is_ranked_no_worse_than_it_was():
-    # Fourteen plans of one model on 384 devices, half of them within 8 %. Runs of the same plan differ by 2 to 6 %, with
+    # Thirteen plans of one model on 384 devices, half of them within 8 %. Runs of the same plan differ by 2 to 6 %, with
     # which a perfect prediction would have 0.93 to 0.97.
     (large,) = [ranking for ranking in of_suite("bigscience-tr11") if len(ranking.plans) >= 10]
-    assert len(large.plans) == 14
+    assert len(large.plans) == 13
     assert large.correlation > 0.6
 
 
