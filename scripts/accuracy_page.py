@@ -197,7 +197,7 @@ def baseline_table() -> str:
             f"{row['cases'] - sum(row['unanswered'].values())} of {row['cases']}",
             *(percent(row["mape"]), percent(row["bias"], signed=True)),
             *(_whole(row["coverage"]), _half(row["half_width"])),
-            *(str(then["said_not_to_fit"] or "-") for then in (row, today[_published(row)])),
+            "/".join(str(then["said_not_to_fit"] or "-") for then in (row, today[_published(row)])),
             *(percent(today[_published(row)]["mape"]), _whole(today[_published(row)]["coverage"])),
         ]
         for row in found["sources"]
@@ -213,11 +213,9 @@ def baseline_table() -> str:
         ).strip()
         for of in found["out_of_memory"]
     ]
-    reasons = {reason: count for row in found["sources"] for reason, count in row["unanswered"].items()}
-    refused = [f"Unanswered: {count} x {reason}." for reason, count in reasons.items()]
-    table = markdown_table([*heads, "ran, said not to fit", "today", "error today", "hold today"], rows)
+    table = markdown_table([*heads, "ran, said not to fit/today", "error today", "hold today"], rows)
     said = f"Predicted on {found['asked']}; today is {latest['asked']}."
-    return "\n\n".join((said, table, _mean_of_training(found, latest), *failed, *refused))
+    return "\n\n".join((said, table, _mean_of_training(found, latest), *failed))
 
 
 def _mean_of_training(found: Mapping[str, Any], latest: Mapping[str, Any]) -> str:

@@ -313,7 +313,7 @@ def read_training_plan(
     good = {**{key: value for key, value in stated.items() if key not in techniques}, **read}
     typical = "" if named else typical_framework(candidates, good)
     framework = _framework(read_framework, checked, typical, complaints)
-    behavior = {} if framework is None else _defaults(framework, stated)
+    behavior = {} if framework is None else _defaults(framework, stated, free)
     recomputes = {**behavior, **read}.get("recompute") == "full"
     is_open = "offload" not in checked.wrong | stated.keys() and "offload" not in free
     offloads = typical == ON_TPU and recomputes and is_open
@@ -330,7 +330,7 @@ def read_training_plan(
     return ReadPlan(framework=framework, values=values, stated=stated, remarks=remarks)
 
 
-def _defaults(framework: Framework, stated: Mapping[str, Any]) -> dict[str, object]:
+def _defaults(framework: Framework, stated: Mapping[str, Any], free: Container[str]) -> dict[str, object]:
     """A framework's values of what a plan leaves out: attention is fused where a plan states what only that can do.
 
     Sequence parallelism goes with tensor parallelism, and chunked overlap of the collectives with sequence parallelism.
@@ -338,9 +338,10 @@ def _defaults(framework: Framework, stated: Mapping[str, Any]) -> dict[str, obje
     needs_flash = "attention_kernel" in stated or stated.get("context_parallel", 1) != 1
     without = {"attention"} if needs_flash else set()
     without |= {"sequence_parallel"} if stated.get("tensor_parallel", 1) == 1 else set()
-    offered = framework.offers.get("tensor_overlap", ())
-    whole = stated.get("sequence_parallel") is False and framework.ideal is None and "backward" in offered
-    overlap = "backward" if whole and framework.overlap.tensor == "all" else framework.overlap.tensor
+    overlap, offered = framework.overlap.tensor, framework.offers.get("tensor_overlap", ())
+    splits = "sequence_parallel" in free or {**framework.defaults, **stated}.get("sequence_parallel", False)
+    if overlap == "all" and not splits and framework.ideal is None and "backward" in offered:
+        overlap = "backward"
     behavior = {"tensor_overlap": overlap, **framework.defaults}
     return {key: value for key, value in behavior.items() if key not in without}
 
