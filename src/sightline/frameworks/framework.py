@@ -473,6 +473,11 @@ class Framework:
         """Whether it stands for the least that any framework could take."""
         return self.ideal is not None
 
+    def tensor_overlap(self, sequence_parallel: object) -> TensorOverlap:
+        """How collectives overlap where a plan does not say: they are chunked with sequence parallelism alone."""
+        whole = self.overlap.tensor == "all" and not sequence_parallel and not self.is_bound
+        return "backward" if whole and "backward" in self.offers.get("tensor_overlap", ()) else self.overlap.tensor
+
     @property
     def loss_bytes_per_logit(self) -> float:
         """Live bytes per logit while the loss runs, fused or not."""

@@ -338,11 +338,8 @@ def _defaults(framework: Framework, stated: Mapping[str, Any], free: Container[s
     needs_flash = "attention_kernel" in stated or stated.get("context_parallel", 1) != 1
     without = {"attention"} if needs_flash else set()
     without |= {"sequence_parallel"} if stated.get("tensor_parallel", 1) == 1 else set()
-    overlap, offered = framework.overlap.tensor, framework.offers.get("tensor_overlap", ())
     splits = "sequence_parallel" in free or {**framework.defaults, **stated}.get("sequence_parallel", False)
-    if overlap == "all" and not splits and framework.ideal is None and "backward" in offered:
-        overlap = "backward"
-    behavior = {"tensor_overlap": overlap, **framework.defaults}
+    behavior = {"tensor_overlap": framework.tensor_overlap(splits), **framework.defaults}
     return {key: value for key, value in behavior.items() if key not in without}
 
 

@@ -172,7 +172,7 @@ def whole(number: Any) -> int:
 
 def _default(plan: Plan, name: str, default: object) -> object:
     if name == "tensor_overlap":
-        return plan.framework.overlap.tensor
+        return plan.framework.tensor_overlap(plan.sequence_parallel)
     return plan.framework.defaults.get(name, None if default is MISSING else default)
 
 

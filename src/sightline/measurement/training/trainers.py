@@ -242,7 +242,7 @@ def _unsupported(scenario: Scenario, way: str) -> Iterator[str]:
                 f"plan.{degree} is {getattr(plan, degree)} with plan.framework {framework.name}; allowed when "
                 "measuring: 1, or framework megatron"
             )
-    defaults: dict[str, Any] = {"tensor_overlap": framework.overlap.tensor}
+    defaults: dict[str, Any] = {"tensor_overlap": framework.tensor_overlap(plan.sequence_parallel)}
     if way != "fsdp2":
         defaults["data_parallel_shard"] = plan.data_parallel
     for name, default in defaults.items():
