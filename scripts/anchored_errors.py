@@ -10,7 +10,8 @@ from dataclasses import asdict
 from pathlib import Path
 from statistics import fmean
 
-from sightline.validation.anchors import AnchoredError, anchored_errors
+from anchor_trials import AnchoredError, anchored_errors
+
 from sightline.validation.evaluation import suites
 from sightline.validation.left_out import shipped, source_steps
 

@@ -14,9 +14,9 @@ from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
+from anchor_trials import Rows, error_left, rows_of_sources
 
 from sightline.prediction.anchoring.posterior import Spreads
-from sightline.validation.anchors import Rows, error_left, rows_of_sources
 from sightline.validation.evaluation import suites
 from sightline.validation.left_out import shipped, source_steps
 

@@ -13,8 +13,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from rates_chart import RateMeasured, measured_rates_chart
+
 from sightline.charts import rendering
-from sightline.charts.curves import RateMeasured, measured_rates_chart
 from sightline.exploration import BUILT_IN
 from sightline.validation.serving import RATE, Log, MeasuredRun, answers_of
 from sightline.validation.serving.vllm import CLIENTS, vllm_logs, vllm_saturated

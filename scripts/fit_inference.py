@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from engine_cases import cases_of
+from engine_fit import engine_entries
 
-from sightline.calibration.inference import engine_entries
-from sightline.validation.engine_cases import cases_of
 from sightline.validation.evaluation import suites
 
 CATALOG = Path(__file__).parents[1] / "src" / "sightline" / "catalog" / "data"

@@ -18,12 +18,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rates_chart import RateMeasured, measured_rates_chart
 from rich.console import Console
 from rich.table import Table
 
 from sightline.answers import units
 from sightline.charts import rendering
-from sightline.charts.curves import RateMeasured, measured_rates_chart
 from sightline.profile.metrics import metric_of
 from sightline.runs import open_store
 

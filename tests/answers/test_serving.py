@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from drawn_charts import as_drawn
+from rates_chart import RateMeasured, measured_rates_chart
 from rendered import profiles_page as page
 from rendered import text
 from served_outcomes import outcome
@@ -14,7 +15,6 @@ from serving_scenarios import serving
 
 from sightline.answers.several import profiles_outline
 from sightline.answers.summary import fit_sentence
-from sightline.charts.curves import RateMeasured, measured_rates_chart
 from sightline.charts.drawing import PHONE, SCREEN
 from sightline.charts.index import charts_of
 from sightline.charts.load_charts import replay_chart, serving_chart

@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 import pytest
+from engine_cases import cases_of
+from engine_fit import EAGER, PRIORS, SETS, fits_of, separate_lines
 
-from sightline.calibration.inference import EAGER, PRIORS, SETS, fits_of, separate_lines
 from sightline.catalog import entry, names
 from sightline.validation.cases import publisher
-from sightline.validation.engine_cases import cases_of
 from sightline.validation.evaluation import suites
 
 PUBLISHED = suites()

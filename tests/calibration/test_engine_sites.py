@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 import pytest
+from engine_fit import MeasuredGeneration, fit_inference, predicted_values, site_shifts
 from generation_scenarios import generation
 
-from sightline.calibration.inference import MeasuredGeneration, fit_inference, predicted_values, site_shifts
 from sightline.prediction.generation.batch_profile import predict_generation
 from sightline.prediction.generation.engine_constants import InferenceConstants, load_inference
 from sightline.prediction.generation.policies import price_workers

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from engine_fit import InferenceFit, LeftOut, MeasuredGeneration, further, supported_fit, terms_of, without
 from generation_scenarios import generation
 
-from sightline.calibration.fits import Prior, supported_fit
-from sightline.calibration.inference import InferenceFit, LeftOut, MeasuredGeneration, further, terms_of, without
+from sightline.calibration.fits import Prior
 from sightline.prediction.generation.policies import price_workers
 from sightline.quantities import FOUR_IN_FIVE
 

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 import pytest
+from engine_fit import TabledPass, tabled
 from generation_scenarios import generation
 
-from sightline.calibration.inference import TabledPass, tabled
 from sightline.prediction.generation.engine_constants import load_inference
 from sightline.prediction.generation.policies import latencies, price_workers
 

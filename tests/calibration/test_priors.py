@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from engine_fit import held_out_errors
 
 from sightline.calibration.error_figures import conformal_spread, independent_errors
-from sightline.calibration.fits import Prior, fit_with_priors, held_out_errors
+from sightline.calibration.fits import Prior, fit_with_priors
 
 PRIORS = {
     "scale": Prior(value=1.0, spread=50.0, low=1e-3, high=1e3),

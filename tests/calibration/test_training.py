@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from fit_training import coverage
 from training_scenarios import training
 
-from sightline.calibration.training_constants import FEWEST_STEPS, coverage, estimate, estimated, logarithms, predictor
+from sightline.calibration.training_constants import FEWEST_STEPS, estimate, estimated, logarithms, predictor
 from sightline.prediction.anchoring.timed import MeasuredStep
 from sightline.prediction.training.constants import NOTHING, base_constants, priors, shifted
 from sightline.scenario import Scenario

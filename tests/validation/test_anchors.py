@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from anchor_trials import anchored_errors
 from training_scenarios import training
 
 from sightline.calibration.training_constants import estimate
 from sightline.prediction.anchoring.timed import MeasuredStep
 from sightline.prediction.training.constants import base_constants
-from sightline.validation.anchors import anchored_errors
 from sightline.validation.left_out import SourceStep
 
 

@@ -258,72 +258,6 @@ def share_of(keys: Sequence[str]) -> Array:
     return np.array([crc32(key.encode()) / 2**32 for key in keys])
 
 
-FEWEST_ROWS = 5
-"""Distinct measurements that a free constant moves."""
-MOVED_BY, NOTICED = 1.1, 0.01
-"""A measurement notices a constant if a value larger by this factor changes its prediction by this share."""
-AT_BOUND = 0.02
-"""Distance of logarithms within which a constant lies on its bound."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SupportedFit:
-    """The constants that measurements support, and why others are held."""
-
-    constants: Mapping[str, float]
-    rows: Mapping[str, int]
-    """Distinct measurements that notice each."""
-    held: Mapping[str, str]
-    """Why a constant that was asked for is at its prior."""
-
-
-def supported_fit(
-    predict: Callable[[Constants], Array],
-    measured: Array,
-    weights: Array,
-    priors: Mapping[str, Prior],
-    *,
-    starts: Sequence[Constants] = (),
-) -> SupportedFit:
-    """Fit the constants named in ``priors``, without those that too few rows notice and those that end on a bound.
-
-    ``predict`` takes a constant that it is not given at its prior's value. Of those on a bound the one that fewest rows
-    notice is held first, because it may have pushed the others there.
-    """
-    free, held = dict(priors), dict[str, str]()
-    fitted = fit_with_priors(predict, measured, weights, free, starts=starts)
-    while True:
-        rows = {name: noticing_rows(predict, fitted, name, prior.value) for name, prior in free.items()}
-        lacking = {n: f"{k} of {FEWEST_ROWS} rows notice it" for n, k in rows.items() if k < FEWEST_ROWS}
-        if not lacking:
-            bound = [name for name in free if _on_bound(fitted[name], free[name])]
-            lacking = {min(bound, key=rows.__getitem__): "ends on its bound"} if bound else {}
-        if not lacking:
-            return SupportedFit(constants=fitted, rows=rows, held=held)
-        held |= lacking
-        free = {name: prior for name, prior in free.items() if name not in lacking}
-        fitted = fit_with_priors(predict, measured, weights, free, near=fitted) if free else {}
-
-
-def noticing_rows(predict: Callable[[Constants], Array], fitted: Constants, name: str, usual: float) -> int:
-    """Return how many distinct predictions change by `NOTICED` where a constant grows by `MOVED_BY`.
-
-    From where it was fitted or from its ``usual`` value, whichever more notice: measurements that would notice a usual
-    time of the host and do not show one support that it is small.
-    """
-    return max(_noticing(predict, {**fitted, name: value}, name) for value in (fitted[name], usual))
-
-
-def _noticing(predict: Callable[[Constants], Array], values: Constants, name: str) -> int:
-    before, after = predict(values), predict({**values, name: values[name] * MOVED_BY})
-    moved = np.abs(np.log(after / before)) >= np.log1p(NOTICED)
-    return len({float(f"{value:.9g}") for value in before[moved]})
-
-
-def _on_bound(value: float, prior: Prior) -> bool:
-    return bool(min(np.log(value / prior.low), np.log(prior.high / value)) < AT_BOUND)
-
-
 STIFFNESS = 0.1
 """Weight of a bend between neighbouring knots, for knots one octave apart, against one measurement's error."""
 PULL = 1e-2
@@ -361,34 +295,6 @@ def fit_and_judge(
     predicted |= {f"{kind} left out": left_out(table, names, fit, predict) for kind, names in groups.items()}
     residuals = {name: error_statistics(seconds, table.seconds) for name, seconds in predicted.items()}
     return FitResult(constants=constants, rows={"fitted": len(table)}, residuals=residuals)
-
-
-def held_out_errors(
-    predict: Callable[[Mapping[str, float]], Array],
-    fitted: Mapping[str, float],
-    measured: Array,
-    weights: Array,
-    priors: Mapping[str, Prior],
-    groups: Sequence[object],
-) -> Array:
-    """Return the logarithmic errors that measurements would have had in a fit without their group.
-
-    The fit is taken as linear near its end: with the hat matrix H, a group's errors become ``(1 - H_gg)^-1 e_g``, as
-    leaving out is for least squares (Cook and Weisberg 1982). Few measurements and many constants widen them much.
-    """
-    errors = np.log(predict(fitted) / measured)
-    step = 0.02
-    moved = [np.log(predict({**fitted, name: fitted[name] * np.exp(step)}) / measured) for name in priors]
-    slopes = (np.array(moved) - errors).T / step
-    scale = weights / weights.mean()
-    prior = np.diag([(ORDINARY_ERROR / p.spread) ** 2 for p in priors.values()])
-    spread = np.linalg.inv(slopes.T @ (scale[:, None] * slopes) + prior)
-    out = np.empty_like(errors)
-    for group in set(groups):
-        own = np.array([g == group for g in groups])
-        hat = slopes[own] @ spread @ slopes[own].T * scale[own]
-        out[own] = np.linalg.solve(np.eye(int(own.sum())) - hat, errors[own])
-    return out
 
 
 def axis_over(sizes: Array, knots: int) -> Axis:

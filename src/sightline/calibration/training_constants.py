@@ -5,19 +5,17 @@ steps show of a device or a framework stays near what all others show. An effect
 different steps depend on it; otherwise it stays unknown and widens the interval.
 """
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from sightline.calibration.error_figures import conformal_spread, error_statistics
 from sightline.calibration.fits import FitResult
 from sightline.calibration.from_tables import Calibration
-from sightline.calibration.parts.part import DATE, PartFit
+from sightline.calibration.parts.part import PartFit
 from sightline.catalog import entry
 from sightline.content import content
 from sightline.errors import InputError
@@ -213,50 +211,3 @@ def calibrate_training(steps: Sequence[MeasuredStep], source: str) -> Calibratio
     framework = first.plan.framework.name
     fit = PartFit(content={"frameworks": {framework: chosen, ANY: chosen}}, fits={framework: result})
     return Calibration(device=first.cluster.device.name, part="training", fit=fit, source=source, covered={})
-
-
-def shipped_form(found: Estimate) -> str:
-    """Return what the catalog holds of an estimate, as JSON: shared effects with their correlations, and sites' own."""
-    beliefs, names = found.beliefs, sorted(name for name in found.beliefs.names if not of_site(name))
-    places = [beliefs.names.index(name) for name in names]
-    covariance = beliefs.covariance[np.ix_(places, places)]
-    spreads = np.sqrt(np.diag(covariance))
-    below = (covariance / np.outer(spreads, spreads))[np.tril_indices(len(names), -1)]
-    sites = sorted(name for name in beliefs.names if of_site(name) and abs(beliefs.mean_of(name)) >= 1e-3)
-    stated = {
-        "source": "estimated over all published series of steps by `python scripts/fit_training.py --data DIR`",
-        "date": DATE,
-        "evidence": "fitted",
-        "effects": _means_and_spreads(beliefs, names),
-        "correlation_per_mille": [round(1000 * float(value)) for value in below],
-        "sites": _means_and_spreads(beliefs, sites),
-        "coverage": coverage([step.scenario for step in found.steps], [step.site for step in found.steps]),
-    }
-    lines = (f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in stated.items())
-    return "{\n" + ",\n".join(lines) + "\n}\n"
-
-
-def _means_and_spreads(beliefs: Beliefs, names: Iterable[str]) -> dict[str, list[float]]:
-    return {name: [round(beliefs.mean_of(name), 4), round(beliefs.spread_of(name), 4)] for name in names}
-
-
-def coverage(scenarios: Sequence[Scenario], sites: Sequence[str]) -> dict[str, Any]:
-    """Return what each lineage of frameworks was measured on."""
-    found: dict[str, Any] = {}
-    by_lineage: dict[str, list[tuple[Scenario, str]]] = defaultdict(list)
-    for scenario, site in zip(scenarios, sites, strict=True):
-        by_lineage[scenario.plan.framework.lineage].append((scenario, site))
-    for lineage, both in sorted(by_lineage.items()):
-        on: dict[str, list[str]] = defaultdict(list)
-        for scenario, site in both:
-            on[scenario.cluster.device.calibration].append(site)
-        found[lineage] = {
-            "devices": max(scenario.cluster.devices for scenario, _ in both),
-            "tokens": max(float(np.max(scenario.workload.sequence_length)) for scenario, _ in both),
-            "formats": sorted({scenario.plan.dtype for scenario, _ in both}),
-            "experts": any(scenario.model.experts is not None for scenario, _ in both),
-            "mixers": sorted({kind.mixer for scenario, _ in both for kind in scenario.model.kinds}),
-            "offload": any(bool(scenario.plan.offload) for scenario, _ in both),
-            "on": {family: {"rows": len(of), "sites": len(set(of))} for family, of in sorted(on.items())},
-        }
-    return found

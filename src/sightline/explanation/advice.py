@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, islice
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -122,10 +122,10 @@ def try_changes(own: Profile, subject: Subject, known: "Anchored | None" = None,
             one for pair in progress.over(pairs, "trying pairs of candidate changes") if (one := work.tried(list(pair)))
         ]
         found = sorted([*found, *_distinct(work.helpful(both))], key=lambda one: one[0].whole_s)[:MOST]
-    lengths = list(work.lengths())
+    lengths = work.lengths()
     advice = [work.advice(one, gains) for one, gains in found]
     if own.fits is not False:
-        advice = sorted([*advice, *map(work.even, lengths)], key=lambda one: -one.gain)[:MOST]
+        advice = sorted([*advice, *lengths], key=lambda one: -one.gain)[:MOST]
     return Tries(advice=advice, single=single, uneven=_uneven(own, lengths))
 
 
@@ -173,22 +173,18 @@ def _pairs(single: Sequence[Tried], own: Profile) -> Iterator[tuple[Settings, Se
             yield a.changes[0], b.changes[0]
 
 
-class Evened(NamedTuple):
-    """A change by which ranks wait less for the longest samples."""
-
-    said: str
-    gain: float
-    """Share of the time of as many tokens that it saves."""
-    set: Settings = MappingProxyType({})
-
-
-def _uneven(own: Profile, lengths: Sequence[Evened]) -> str:
-    waits_s = float(seconds_by_limit(own).get(LONGEST_SAMPLE, 0.0)) if own.whole_s else 0.0
+def _uneven(own: Profile, lengths: Sequence[Advice]) -> str:
+    waits_s = _waits_s(own)
     if not waits_s or not lengths:
         return ""
     share = percent(waits_s / float(own.whole_s))
-    remedies = "; ".join(one.said for one in lengths)
+    remedies = "; ".join(f"{one.sentence[:1].lower()}{one.sentence[1:-1]}" for one in lengths)
     return f"Ranks wait {seconds(waits_s)} ({share}) for the one with the longest samples. To shorten that, {remedies}."
+
+
+def _waits_s(own: Profile) -> float:
+    """Seconds in which ranks wait for the longest samples."""
+    return float(seconds_by_limit(own).get(LONGEST_SAMPLE, 0.0)) if own.whole_s else 0.0
 
 
 class _Work:
@@ -250,16 +246,16 @@ class _Work:
             risks=self._risks(one.changes),
         )
 
-    def lengths(self) -> Iterator[Evened]:
+    def lengths(self) -> list[Advice]:
         """What shortens the wait for the longest samples, the most tokens per second first."""
-        waits_s = float(seconds_by_limit(self._own).get(LONGEST_SAMPLE, 0.0))
+        waits_s = _waits_s(self._own)
         if not waits_s:
-            return
+            return []
         plan, work, own_rate = self._own.scenario.plan, self._own.scenario.workload, float(self._own.tokens_per_s)
         longest, lengths = int(work.sequence_length), work.lengths
         found = [
-            Evened(
-                f"give every rank batches of about equal length: at best it saves {seconds(waits_s)}",
+            self._even(
+                f"Give every rank batches of about equal length: at best it saves {seconds(waits_s)}.",
                 waits_s / float(self._own.whole_s),
             )
         ]
@@ -268,31 +264,26 @@ class _Work:
             ranks = plan.data_parallel * plan.sequences
             samples = packed_rows(lengths, longest).real / float(work.rows(plan.sequences).real)
             rows = ranks * max(1, round(work.global_batch / samples / ranks))
-            changes[f"pack samples into rows of {longest:,} tokens"] = {
+            changes[f"Pack samples into rows of {longest:,} tokens"] = {
                 "workload.packing": True,
                 "workload.global_batch": int(rows),
             }
         cap = int(np.percentile(lengths.drawn(longest), 100.0 * (1.0 - _CUT)))
         if cap < longest:
-            changes[f"cut samples at {cap:,} tokens, which shortens {percent(_CUT)} of them"] = {
+            changes[f"Cut samples at {cap:,} tokens, which shortens {percent(_CUT)} of them"] = {
                 "workload.sequence_length": cap
             }
         for said, change in changes.items():
             if (tried := self.tried([change])) is not None and tried.profile.fits is not False:
                 gain = 1.0 - own_rate / float(tried.profile.tokens_per_s)
-                found.append(Evened(f"{said}: {percent(gain)} less time per token", gain, change))
-        yield from sorted((one for one in found if one.gain >= LEAST_GAIN), key=lambda one: -one.gain)
+                found.append(self._even(f"{said}: {percent(gain)} less time per token.", gain, change))
+        return sorted((one for one in found if one.gain >= LEAST_GAIN), key=lambda one: -one.gain)
 
-    def even(self, one: Evened) -> Advice:
-        """What shortens the wait for the longest samples as advice; its gain is that of as many tokens."""
-        return Advice(
-            set=one.set,
-            gain_s=one.gain * float(self._own.whole_s),
-            gain=one.gain,
-            sentence=f"{one.said[:1].upper()}{one.said[1:]}.",
-            command=self._subject.command(one.set) if one.set else "",
-            risks=["needs_restart"],
-        )
+    def _even(self, said: str, gain: float, change: Settings = MappingProxyType({})) -> Advice:
+        """Advice that saves a share of the time of as many tokens."""
+        command = self._subject.command(change) if change else ""
+        gain_s = gain * float(self._own.whole_s)
+        return Advice(set=change, gain_s=gain_s, gain=gain, sentence=said, command=command, risks=["needs_restart"])
 
     def _risks(self, changes: Sequence[Settings]) -> list[str]:
         """What any of some changes entails."""
@@ -431,8 +422,7 @@ def _limits(own: Profile) -> Iterator[str]:
 
 
 def _exposed(own: Profile) -> Iterator[str]:
-    waits_s = float(seconds_by_limit(own).get(LONGEST_SAMPLE, 0.0))
-    exposed, hidden = exposed_communication_s(own) - waits_s, overlapped_s(own.rows)
+    exposed, hidden = exposed_communication_s(own) - _waits_s(own), overlapped_s(own.rows)
     if exposed > 0.005 * float(own.whole_s or 0.0):
         behind = f"; {seconds(hidden)} is overlapped" if hidden > 0.005 * float(own.whole_s) else ""
         yield f"{seconds(exposed)} of communication is exposed{behind}."

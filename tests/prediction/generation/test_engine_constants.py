@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 import pytest
+from engine_fit import PRIORS
 from generation_scenarios import generation
 
-from sightline.calibration.inference import PRIORS
 from sightline.catalog import entry, names
 from sightline.loading.clusters import read_cluster
 from sightline.prediction.generation.batch_profile import engine_constants, predict_generation, server_constants

@@ -1,6 +1,6 @@
 """Which candidates are plans: what the rules allow, what a space restricts, and each plan once."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 from math import prod
@@ -52,8 +52,11 @@ class Valid:
 
     def of_rows(self, chosen: Any) -> "Valid":
         """Return some of the rows."""
-        states, schedules, *rest = (_of_rows(mask, chosen) for mask in (self.states, self.schedules, *self.rest))
-        return replace(self, axes=self.axes.of_rows(chosen), states=states, schedules=schedules, rest=tuple(rest))
+        return self._of(self.axes.of_rows(chosen), lambda mask: _of_rows(mask, chosen))
+
+    def _of(self, axes: Axes, part: Callable[[Array], Array]) -> "Valid":
+        states, schedules, *rest = map(part, (self.states, self.schedules, *self.rest))
+        return replace(self, axes=axes, states=states, schedules=schedules, rest=tuple(rest))
 
     def used(self) -> "Valid":
         """Return the values of ZeRO, offloading and schedules that some valid plan has."""
@@ -67,12 +70,10 @@ class Valid:
         return valid
 
     def _of_values(self, dimension: int, chosen: Array) -> "Valid":
-        states, schedules, *rest = (
-            mask.take(chosen, axis=dimension) if mask.shape[dimension] > 1 else mask
-            for mask in (self.states, self.schedules, *self.rest)
+        return self._of(
+            self.axes.of_values(dimension, chosen),
+            lambda mask: mask.take(chosen, axis=dimension) if mask.shape[dimension] > 1 else mask,
         )
-        axes = self.axes.of_values(dimension, chosen)
-        return replace(self, axes=axes, states=states, schedules=schedules, rest=tuple(rest))
 
     def count(self) -> int:
         """Return how many plans are valid."""

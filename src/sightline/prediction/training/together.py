@@ -40,8 +40,8 @@ NUMBERS: Final[Mapping[str, Any]] = {
 MOST_ROWS: Final = 512
 """Of a mesh: so that progress moves, and memory stays small."""
 _FROM_MESH: Final = (
-    *("step_time_s", "phases", "memory_bytes", "fits", "model_flops", "hardware_flops", "limits", "levels"),
-    *("energy_per_step_j", "stages", "forward_pass_s", "evidence", "missing"),
+    *("step_time_s", "phases", "memory_bytes", "fits", "host_fits", "model_flops", "hardware_flops", "limits"),
+    *("levels", "energy_per_step_j", "stages", "forward_pass_s", "evidence", "missing"),
 )
 """Figures that rows of a mesh have; whatever else is asked for, the scenario is predicted alone for."""
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from sightline.calibration.inference import EngineSet, MeasuredGeneration, separate_lines
+from engine_fit import EngineSet, MeasuredGeneration, separate_lines
+
 from sightline.catalog.index import release_line
 from sightline.loading import generation_from_mapping
 from sightline.prediction.generation.policies import price_workers
