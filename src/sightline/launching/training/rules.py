@@ -484,10 +484,13 @@ def maxtext_runs(
     virtual_stages: Count,
     schedule: str,
     expert_capacity: float,
+    plan: Mapping[str, Any],
+    dtype: str,
 ) -> Checks:
-    """MaxText has equal stages that run forward before they run back, and experts on ranks of data, which all shard."""
+    """MaxText's stages are equal and run all forward passes first; experts are split over ranks that shard weights."""
     if framework.name != MAXTEXT:
         return
+    reduced = choices_of(framework.plain or framework, dtype).get("gradient_reduce_dtype")
     alone = pipeline_parallel == 1
     shard = data_parallel if data_parallel_shard is None else data_parallel_shard
     whole = (context_parallel * expert_parallel == 1) & (data_parallel > 1)
@@ -508,6 +511,10 @@ def maxtext_runs(
         (
             expert_capacity == 0 or not model.name.startswith("llama-4"),
             "plan.expert_capacity is {expert_capacity:g} with {model.name}: allowed: 0",
+        ),
+        (
+            plan.get("gradient_reduce_dtype") in (None, reduced),
+            f"plan.gradient_reduce_dtype is {plan.get('gradient_reduce_dtype')}: allowed: {reduced}",
         ),
         (split_alike, "plan.expert_tensor_parallel is {expert_tensor_parallel}: allowed: {tensor_parallel}"),
     ):
