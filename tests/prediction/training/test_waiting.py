@@ -105,3 +105,13 @@ def test_blocking_launches_hide_no_communication(plan, model):
     assert blocked.phases["communication_exposed"] > free.phases["communication_exposed"]
     sent = [row for row in blocked.rows if row.phase == "communication_exposed"]
     assert all(row.exposed_s == pytest.approx(row.time_s) for row in sent)
+
+
+@pytest.mark.parametrize("split", [{"tensor_parallel": 2}, {"pipeline_parallel": 4}, {}])
+def test_blocking_launches_expose_what_is_exposed_without_overlap(split):
+    def sent_s(**plan):
+        profile = asked(16, zero_stage=1, **split, **plan)
+        return profile.phases["communication_exposed"] - waited_s(profile)
+
+    alone = {"overlap_gradient_reduce": False, "overlap_parameter_gather": False, "tensor_overlap": "none"}
+    assert sent_s(launch_blocking=True) == pytest.approx(sent_s(**alone)) != pytest.approx(sent_s())
