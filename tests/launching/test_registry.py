@@ -1,10 +1,12 @@
 """A launch is written by the module of its framework; what no module knows is refused."""
 
 import pytest
+from launching.launched import asked
 from training_scenarios import training
 
 from sightline.errors import InputError
 from sightline.launching import Launch, read, save, write
+from sightline.launching.registry import WRITERS
 
 
 def test_a_framework_that_nobody_launches_is_refused():
@@ -51,6 +53,43 @@ def test_a_launch_says_what_it_was_taken_for(source, taken_for):
 def test_a_missing_file_is_refused():
     with pytest.raises(InputError, match=r"nowhere\.json"):
         read("nowhere.json")
+
+
+@pytest.mark.parametrize(
+    ("framework", "tool"),
+    [
+        *((framework, None) for framework in WRITERS if framework != "maxtext"),
+        *(("transformers", tool) for tool in ("llama-factory", "axolotl", "ms-swift")),
+    ],
+)
+def test_blocking_launches_are_a_variable_of_the_script(framework, tool, tmp_path):
+    task = "pretrain" if framework in ("megatron", "torchtitan") else "finetune"
+    plan = {"framework": framework, "launch_blocking": True, "micro_batch": 1}
+    if tool:
+        plan |= {"adapter": "lora", "recompute": "full"}
+    scenario = asked(plan, "llama-3.1-8b", "16x h100-sxm-80gb", task=task, total_tokens=1e8)
+    launch = write(scenario, tool)
+    assert not any("launch_blocking" in said for said in launch.without_counterpart)
+    back = read(save(launch, tmp_path)[0])
+    assert back.scenario["plan"]["launch_blocking"] is True
+    assert (tmp_path / ".deepspeed_env").exists() is (framework == "deepspeed")
+
+
+@pytest.mark.parametrize(
+    ("before", "is_blocking"),
+    [("CUDA_LAUNCH_BLOCKING=1 ", True), ("export CUDA_LAUNCH_BLOCKING=1\n", True), ("CUDA_LAUNCH_BLOCKING=0 ", None)],
+)
+def test_a_variable_lets_the_host_wait_for_every_kernel(before, is_blocking):
+    found = read(f"{before}torchrun --nproc-per-node 8 pretrain_gpt.py --num-layers 2 --hidden-size 256")
+    assert found.scenario["plan"].get("launch_blocking") is is_blocking
+    served = read(f"{before}vllm serve Qwen/Qwen3-32B")
+    assert ("CUDA_LAUNCH_BLOCKING" in served.unread) is bool(is_blocking)
+
+
+@pytest.mark.parametrize(("framework", "device"), [("maxtext", "h100-sxm-80gb"), ("maxtext", "tpu-v5p")])
+def test_a_compiled_step_launches_nothing_that_blocks(framework, device):
+    with pytest.raises(InputError, match=r"plan\.launch_blocking is true"):
+        training(cluster=f"8x {device}", plan={"framework": framework, "launch_blocking": True})
 
 
 class TestSave:

@@ -168,3 +168,9 @@ def test_a_change_of_formats_typed_is_the_one_that_was_predicted(quantization, i
 def test_none_with_a_dtype_of_fp8_is_refused():
     with pytest.raises(InputError, match=r"plan.quantization is none, but plan.dtype fp8"):
         served("none", dtype="fp8")
+
+
+@pytest.mark.parametrize("on", [True, False])
+def test_blocking_launches_might_end(on):
+    plan = {"micro_batch": 1, "launch_blocking": on}
+    assert ({"launch_blocking": False} in candidate_changes(training(plan=plan))) is on

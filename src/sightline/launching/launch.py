@@ -63,6 +63,8 @@ class Reading:
         fix_mappings(self)
 
 
+BLOCKING = "CUDA_LAUNCH_BLOCKING"
+"""Variable of ``plan.launch_blocking``."""
 SCRIPT = "launch.sh"
 """Name of the script that holds the command."""
 _NEEDED = re.compile(r"\$\{(\w+):\?\}")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from sightline.errors import InputError
-from sightline.launching.launch import Launch, Reading
+from sightline.launching.launch import BLOCKING, Launch, Reading
 
 if TYPE_CHECKING:
     from sightline.launching.source import Source
@@ -67,7 +67,7 @@ def write(scenario: "Scenario | GenerationScenario | ServingScenario", tool: str
 
     if tool is not None:
         launched: Launch = _module("training.stack_launches").write(scenario, tool)
-        return launched
+        return _with_variables(launched, scenario)
     if isinstance(scenario, ServingScenario):
         from sightline.launching.engines.requests import as_generation
 
@@ -76,7 +76,13 @@ def write(scenario: "Scenario | GenerationScenario | ServingScenario", tool: str
     if said := _unwritten(scenario):
         raise InputError(said)
     launch: Launch = _module(writers[name]).write(scenario)
-    return launch
+    return _with_variables(launch, scenario)
+
+
+def _with_variables(launch: Launch, scenario: Any) -> Launch:
+    """The launch with the variable that lets the host wait for every kernel, where the plan does."""
+    is_blocking = getattr(scenario.plan, "launch_blocking", False)
+    return replace(launch, command=f"export {BLOCKING}=1\n{launch.command}") if is_blocking else launch
 
 
 def obstacles(scenario: "Scenario | GenerationScenario | ServingScenario") -> tuple[str, ...]:
@@ -140,7 +146,7 @@ def read(source: str | Path) -> Reading:
     tools = [reader(READERS[engine]).tool for engine in engines if _module(engine).claims(found)]
     if len(tools) > 1:
         raise InputError(f"{found.place} starts servers of several engines, {' and '.join(tools)}; a scenario has one")
-    reading: Reading = _module(name).read(found)
+    reading: Reading = _with_blocking(_module(name).read(found), found, is_served=name in ENGINE_WRITERS.values())
     known = stack_of(found) or reader(READERS[name])
     unread = {"unread": list(reading.unread)} if reading.unread else {}
     return replace(
@@ -148,6 +154,20 @@ def read(source: str | Path) -> Reading:
         scenario={**reading.scenario, **unread},
         read_as=f"{found.place} is read as {found.form} of {known.tool} ({known.release})",
     )
+
+
+def _with_blocking(reading: Reading, found: "Source", *, is_served: bool) -> Reading:
+    """A reading of a script that lets the host wait for every kernel; no key of a server's scenario says that."""
+    from sightline.launching.options import not_read
+    from sightline.launching.shell import variables_of
+
+    if not found.words or (f"{BLOCKING}=1" not in found.words and variables_of(found.text).get(BLOCKING) != "1"):
+        return reading
+    if is_served:
+        said = [*not_read([BLOCKING], ()), *reading.without_counterpart]
+        return replace(reading, unread=[*reading.unread, BLOCKING], without_counterpart=said)
+    plan = {**reading.scenario.get("plan", {}), "launch_blocking": True}
+    return replace(reading, scenario={**reading.scenario, "plan": plan})
 
 
 def _other(source: str | Path) -> str:

@@ -141,12 +141,14 @@ def _training_changes(scenario: Scenario) -> Iterator[Change]:
 
 
 def _switches(scenario: Scenario) -> Iterator[Change]:
-    """Yield what is off and might be on."""
+    """Yield what is off and might be on, or the other way round."""
     plan, stated = scenario.plan, scenario.plan.to_dict()
     switches = (*_SWITCHES, *(("expert_overlap",) if scenario.model.experts is not None else ()))
     yield from ({name: True} for name in switches if stated.get(name) is False)
     if not plan.compile and (fusions := {name: True for name in FUSIONS if stated.get(name) is False}):
         yield fusions
+    if plan.launch_blocking:
+        yield {"launch_blocking": False}
     if plan.tensor_parallel > 1 and stated.get("tensor_overlap") == "none":
         yield {"tensor_overlap": "all"}
 
@@ -416,6 +418,7 @@ _VALUES: Mapping[tuple[str, str], str] = {
     ("fused_loss", "true"): "the loss makes no 32-bit copy of the logits",
     ("overlap_gradient_reduce", "true"): "gradients are reduced during the backward pass",
     ("overlap_parameter_gather", "true"): "weights are gathered during the forward pass",
+    ("launch_blocking", "false"): "the host launches kernels ahead and communication can overlap them",
     ("expert_overlap", "true"): "tokens of one micro-batch are exchanged while another is computed",
     ("tensor_overlap", "all"): "tensor-parallel collectives are overlapped with matmuls",
     ("offload", "none"): "state stays on the device instead of crossing the host link",

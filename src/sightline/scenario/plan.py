@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sightline.content import fields_of
 from sightline.frameworks import Framework, TensorOverlap
 from sightline.frameworks.choices import CHOICES, REDUCE_BYTES, STATES, choices_of, with_choices
+from sightline.frameworks.framework import Overlap
 from sightline.quantities import COUNT, Count, Number
 from sightline.scenario.precision import Fp8Recipe, high_precision_dtype
 from sightline.scenario.techniques import Adapter, Recomputation
@@ -213,6 +214,11 @@ class Plan:
     def replicas(self) -> Count:
         """Ranks with the same weights, which add up their gradients: data-parallel and context-parallel ones."""
         return self.data_parallel * self.context_parallel
+
+    @property
+    def overlap(self) -> Overlap:
+        """The framework's overlap of communication; none where the host waits for every kernel."""
+        return Overlap() if self.launch_blocking else self.framework.overlap
 
     @property
     def recomputation(self) -> Recomputation | None:

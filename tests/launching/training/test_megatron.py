@@ -327,6 +327,15 @@ def test_what_may_change_a_step_is_unread(script, options, name):
     assert name in read(f"torchrun {script} {SHORT} {options}").unread
 
 
+@pytest.mark.parametrize(
+    ("layers", "offload", "is_read"), [(0, "none", True), (7, ["activations"], True), (3, "none", False)]
+)
+def test_activations_of_all_layers_or_none_are_offloaded(layers, offload, is_read):
+    found = read(f"torchrun pretrain_gpt.py --num-layers 8 --hidden-size 256 --cpu-offloading-num-layers {layers}")
+    assert found.scenario["plan"]["offload"] == offload
+    assert ("--cpu-offloading-num-layers" not in found.unread) is is_read
+
+
 def test_an_optimizer_that_is_not_predicted_is_refused():
     with pytest.raises(InputError, match="--optimizer is 'lion'"):
         read(f"torchrun pretrain_gpt.py {SHORT} --optimizer lion")

@@ -121,6 +121,13 @@ def test_norms_in_fp32_count_beside_quantized_weights_of_the_trainer_alone():
     assert upcast(quantization_bit=4) == (True, False)
     assert upcast(quantization_bit=None) == (None, True)
     assert upcast(quantization_bit=4, deepspeed="ds_z2_config") == (None, False)
+    # A release that casts norms up by default changes nothing about tools that do not.
+    for stated in (
+        {**FACTORY, "quantization_bit": 4},
+        {"base_model": "Qwen/Qwen3-8B", "sequence_len": 512, "adapter": "qlora", "load_in_4bit": True, "datasets": []},
+        {"model": "Qwen/Qwen3-8B", "tuner_type": "lora", "quant_method": "bnb", "quant_bits": 4, "max_length": 512},
+    ):
+        assert read(yaml.safe_dump(stated)).scenario["plan"]["adapter"]["upcast"] is False
 
 
 def test_maxtext_keeps_inputs_of_layers_on_the_host():
@@ -638,8 +645,9 @@ def described(tool, name, **plan):
 def test_norms_in_fp32_are_written_where_a_tool_has_a_key():
     adapter = {"kind": "qlora", "rank": 16, "upcast": True}
     assert written("llama-factory", adapter=adapter, state_dtype="fp32")["upcast_layernorm"] is True
-    with pytest.raises(InputError, match=r"plan\.adapter is"):
+    with pytest.raises(InputError) as refusal:
         written("axolotl", adapter=adapter, state_dtype="fp32")
+    assert [said.partition(" is true")[0] for said in refusal.value.problems] == ["plan.adapter.upcast"]
 
 
 def test_maxtext_is_given_a_mesh():
@@ -760,7 +768,7 @@ def test_megatron_swift_is_given_its_own_words(plan, keys):
 @pytest.mark.parametrize(
     ("plan", "said"),
     [
-        ({"adapter": {"kind": "lora", "targets": ["query"]}}, r"plan\.adapter is"),
+        ({"adapter": {"kind": "lora", "targets": ["query"]}}, r"plan\.adapter\.targets is"),
         ({"recompute": ["layernorm"]}, "Megatron-SWIFT would train with selective"),
         ({"stage_layers": [20, 16], "pipeline_parallel": 2}, r"plan\.stage_layers"),
         ({"gradient_reduce_dtype": "bf16"}, "Megatron-SWIFT would train with fp32"),

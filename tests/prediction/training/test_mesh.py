@@ -64,6 +64,7 @@ def same(one: Profile, other: Profile) -> None:
             kinds(framework="megatron", framework_version="core", recompute="full"), id="full", marks=pytest.mark.slow
         ),
         pytest.param(kinds(), id="reference", marks=pytest.mark.slow),
+        pytest.param(kinds(framework="megatron", launch_blocking=True), id="blocking launches", marks=pytest.mark.slow),
         pytest.param(
             training(
                 model="llama-3-8b",

@@ -16,11 +16,11 @@ SLOT = Slot(forward=PassTimes(compute_s=1.0), backward=PassTimes(compute_s=1.5, 
 DEVICES = st.integers(1, 100_000)
 
 
-def asked(devices: int, device: str = "h100-sxm-80gb", **plan: object) -> Profile:
+def asked(devices: int, device: str = "h100-sxm-80gb", model: str = "llama-2-7b", **plan: object) -> Profile:
     rows = 2 * devices
     return predict(
         training(
-            model="llama-2-7b",
+            model=model,
             cluster=f"{devices}x {device}",
             sequence_length=4096,
             global_batch=rows,
@@ -85,3 +85,33 @@ def test_rows_of_communication_add_up_to_their_phase(tensor_parallel, device):
     profile = asked(32, device, tensor_parallel=tensor_parallel)
     shown = sum(row.exposed_s for row in profile.rows if row.phase == "communication_exposed")
     assert shown == pytest.approx(profile.phases["communication_exposed"])
+
+
+@pytest.mark.parametrize(
+    ("plan", "model"),
+    [
+        ({"tensor_parallel": 2, "pipeline_parallel": 4, "virtual_stages": 2, "schedule": "interleaved"}, "llama-2-7b"),
+        ({"zero_stage": 1, "offload": ["activations"]}, "llama-2-7b"),
+        ({"context_parallel": 4, "zero_stage": 1}, "llama-2-7b"),
+        ({"expert_parallel": 8, "expert_overlap": True}, "mixtral-8x7b"),
+        (
+            {"framework": "reference", "pipeline_parallel": 4, "expert_parallel": 4, "schedule": "dualpipe"},
+            "mixtral-8x7b",
+        ),
+    ],
+)
+def test_blocking_launches_hide_no_communication(plan, model):
+    free, blocked = (asked(16, model=model, launch_blocking=blocking, **plan) for blocking in (False, True))
+    assert blocked.phases["communication_exposed"] > free.phases["communication_exposed"]
+    sent = [row for row in blocked.rows if row.phase == "communication_exposed"]
+    assert all(row.exposed_s == pytest.approx(row.time_s) for row in sent)
+
+
+@pytest.mark.parametrize("split", [{"tensor_parallel": 2}, {"pipeline_parallel": 4}, {}])
+def test_blocking_launches_expose_what_is_exposed_without_overlap(split):
+    def sent_s(**plan):
+        profile = asked(16, zero_stage=1, **split, **plan)
+        return profile.phases["communication_exposed"] - waited_s(profile)
+
+    alone = {"overlap_gradient_reduce": False, "overlap_parameter_gather": False, "tensor_overlap": "none"}
+    assert sent_s(launch_blocking=True) == pytest.approx(sent_s(**alone)) != pytest.approx(sent_s())

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from sightline.errors import refuse
-from sightline.launching.launch import Launch, Reading
+from sightline.launching.launch import BLOCKING, Launch, Reading
 from sightline.launching.options import AUTO, Options, refuse_values, without_none
 from sightline.launching.readers import leaves, with_unread
 from sightline.launching.shell import command_line
@@ -59,6 +59,8 @@ def write(scenario: Scenario) -> Launch:
     ranks, nodes = asked.cluster.devices, asked.cluster.nodes
     lines = [f"node-{node} slots={per_node(asked.cluster)}\n" for node in range(nodes)]
     hosts = {HOSTS: "".join(lines)} if nodes > 1 else {}
+    # The launcher hands other nodes the variables of this file alone.
+    hosts |= {".deepspeed_env": f"{BLOCKING}=1\n"} if nodes > 1 and asked.plan.launch_blocking else {}
     own = {CONFIGURATION: script.json_text(configuration(asked)), **hosts}
     return Launch(
         framework="deepspeed",

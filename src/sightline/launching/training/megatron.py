@@ -221,8 +221,12 @@ def _stated_recomputation(options: Options) -> Any:
     return {"modules": "full", "together": layers} if layers and layers > 1 else "full"
 
 
+_OFFLOADED: Final = "cpu-offloading-num-layers"
+
+
 def _stated_offload(options: Options) -> Any:
-    activations = options.has("cpu-offloading-num-layers")
+    layers, held = options.number("num-layers"), options.number(_OFFLOADED, 0, least=0)
+    activations = bool(layers and held and held >= layers - 1)
     optimizer = options.has("optimizer-cpu-offload")
     return [*["optimizer"] * optimizer, *["activations"] * activations] or "none"
 
@@ -353,7 +357,7 @@ KEYS: Final[Sequence[Row]] = (
     _flag("overlap-cpu-optimizer-d2h-h2d", lambda s: "optimizer" in s.plan.offload),
     # All layers but the last, whose backward pass begins at once.
     Option(
-        "--cpu-offloading-num-layers",
+        f"--{_OFFLOADED}",
         write=lambda s: s.model.layers - 1 if "activations" in s.plan.offload else None,
     ),
     Option(
@@ -585,6 +589,8 @@ def read(found: Source) -> Reading:
     given = options.unread(launcher.read_names())
     given |= {} if not script or script.endswith(_SCRIPTS) else {script: "a script of its own"}
     positions = options.text("position-embedding-type", "rope")
+    if (held := options.number(_OFFLOADED, 0, least=0)) and "activations" not in plan.get("offload", ()):
+        given[f"--{_OFFLOADED}"] = held
     given |= {} if positions in POSITIONS else {"--position-embedding-type": positions}
     reading = with_unread(reading, "megatron", given, names, "Megatron-LM's")
     started = launcher.unread() if "--num-layers" not in launcher.unread() else {}

@@ -123,8 +123,8 @@ def devices_of(launcher: Options) -> int | None:
     return each * nodes if each and nodes else None
 
 
-_ALWAYS_WRITTEN = ("framework", "data_parallel")
-"""Fields that the command itself states: what it runs, on how many devices."""
+_ALWAYS_WRITTEN = ("framework", "data_parallel", "launch_blocking")
+"""Fields that the script itself states: what it runs, on how many devices, with which variables."""
 
 
 def with_micro_batch(scenario: Scenario) -> Scenario:

@@ -156,7 +156,12 @@ def _comparable(scenario: Scenario) -> dict[str, Any]:
     plan = {**({"attention_kernel": kernels["default"]} if {*kernels} == {"default"} else {}), **plan}
     own = choices_of(scenario.plan.framework, scenario.plan.dtype)
     plan |= {name: value for name, value in own.items() if name != "attention_kernel"}
-    left = {"expert_skew", "replicas", *(["context_exchange"] if plan["context_parallel"] == 1 else [])}
+    left = {
+        "expert_skew",
+        "replicas",
+        "launch_blocking",
+        *(["context_exchange"] if plan["context_parallel"] == 1 else []),
+    }
     left |= {"sequence_parallel", "tensor_overlap"} if plan["tensor_parallel"] == 1 else set()
     left |= {key for key in plan if key.startswith("fp8")} if plan["dtype"] not in LOW_PRECISION else set()
     left |= {"data_parallel_shard"} if plan.get("data_parallel_shard") == plan["data_parallel"] else set()
@@ -242,8 +247,11 @@ def _lost(stack: Stack, scenario: Scenario, stated: Mapping[str, Any]) -> Iterat
     for part in ("workload", "plan"):
         for key in {**asked[part], **back[part]}:
             one, other = asked[part].get(key), back[part].get(key)
-            if one != other:
-                yield f"{part}.{key} is {_shown(one)}: {stack.name} would train with {_shown(other)}"
+            both = isinstance(one, Mapping) and isinstance(other, Mapping)
+            differing = {f".{k}": (one.get(k), other.get(k)) for k in {**one, **other}} if both else {"": (one, other)}
+            for name, (wanted, told) in differing.items():
+                if wanted != told:
+                    yield f"{part}.{key}{name} is {_shown(wanted)}: {stack.name} would train with {_shown(told)}"
 
 
 def _shown(value: Any) -> str:

@@ -236,7 +236,11 @@ def reading_of(
     own = {name: values.pop(name, None) for name in ("accumulation", "steps", "rows", "loss", "recipe", "format")}
     if values.get("plan.adapter.kind", "none") == "none":
         values = {key: value for key, value in values.items() if not key.startswith("plan.adapter.")}
-    if values.get("plan.quantization") not in UPCAST and values.pop("plan.adapter.upcast", False):
+    if values.get("plan.quantization") in UPCAST:
+        if values["plan.framework"] == "transformers" and "plan.adapter.kind" in values:
+            # trl's older releases alone cast norms up unless they are told not to.
+            values.setdefault("plan.adapter.upcast", False)
+    elif values.pop("plan.adapter.upcast", False):
         notes = [*notes, "norms in fp32 beside weights that are not quantized: read as those of plan.dtype"]
     scenario: dict[str, Any] = {"workload": {}}
     for key, value in values.items():

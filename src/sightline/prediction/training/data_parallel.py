@@ -273,7 +273,7 @@ def data_parallel_time(replica: Replica, on: Replication) -> DataParallelTime:
     if not any(map(anywhere, several)):
         return DataParallelTime(0.0, 0.0)
     moves = movement(replica, plan)
-    overlap = plan.framework.overlap
+    overlap = plan.overlap
     layered: Any = overlap.gradients | (overlap.parameters & (plan.zero_stage > 0))
     messages = either(layered & (bf16_optimizer(plan) == 0), larger(replica.layers, 1.0), 1.0)
     forward, backward = _rounds(replica, moves, _transfers_s(moves, messages, on), messages, on)
@@ -316,7 +316,7 @@ def _rounds(
     replica: Replica, moves: Movement, transfers_s: tuple[Number, Number], layers: Number, on: Replication
 ) -> tuple[Rounds, Rounds]:
     """Rounds of transfers before the forward and in the backward pass, and the passes that they overlap with."""
-    overlap, zero, reduced = on.plan.framework.overlap, on.plan.zero_stage, moves.gradients.total
+    overlap, zero, reduced = on.plan.overlap, on.plan.zero_stage, moves.gradients.total
     back = reduced * either(zero == 0, 2.0, 1.0) + (zero == 3) * moves.weights_again.total
     ranks = 1.0 * on.plan.tensor_parallel
     forward = Rounds(moves.forward_gathers, transfers_s[0], layers=layers, moved_bytes=ranks * moves.weights.total)

@@ -48,6 +48,8 @@ class Overlap:
     """Tokens travel to experts and back while another micro-batch is computed."""
     counts: bool = False
     """Before it launches a layer's experts the host waits for the numbers of tokens that the router gave them."""
+    blocking: bool = False
+    """The host waits for every kernel, so that no collective runs beside another one."""
 
     def exposed_s(self, collective_s: Number, matmul_s: Number, *, backward: bool) -> Number:
         """Seconds that collectives add to the projections that they are cut into chunks with."""
@@ -106,6 +108,8 @@ def exposed_collectives_s(
 ) -> dict[str, Number]:
     """Return the exposed seconds of a pass's collectives by what they overlap with."""
     exposed_s = _collectives_s(operators, prices)
+    if overlap.blocking:
+        return exposed_s
     for gradient in GRADIENTS:
         if gradient in exposed_s and anywhere(overlap.gradients):
             exposed_s[gradient] = _beside_products_s(operators, prices, overlap, gradient)
@@ -140,6 +144,8 @@ def outlasted_work(
 ) -> dict[str, tuple[Sequence[Operator], Any]]:
     """Return the operators that hide collectives which outlast them, and where these do, by what they overlap with."""
     outlasted: dict[str, tuple[Sequence[Operator], Any]] = {}
+    if overlap.blocking:
+        return outlasted
     for overlapped, collective_s in _collectives_s(operators, prices).items():
         work = _hiding(operators, overlapped)
         work_s = seconds_of(work, prices)

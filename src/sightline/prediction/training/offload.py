@@ -111,6 +111,9 @@ def offload_time(
     """
     if not plan.offload:
         return OffloadTime(0.0, 0.0, 0.0)
+    if plan.launch_blocking:
+        # Nothing runs beside a transfer.
+        slot, replicas_s = Slot(), 0.0
     host, element_bytes, m = cluster.host, ELEMENT_BYTES[plan.high_precision_dtype], micro_batches
     code, states = plan.framework.offloading, plan.offloads("optimizer")
     weights, kept = plan.offloads("parameters"), plan.offloads("activations") * activation_bytes

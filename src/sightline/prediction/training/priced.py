@@ -268,6 +268,9 @@ def prices_in_step(
 
 def _overlap(scenario: Scenario, constants: TrainingConstants) -> Overlap:
     plan, framework = scenario.plan, scenario.plan.framework
+    counts = framework.transformer_engine.waits_for_counts and plan.expert_capacity == 0
+    if plan.launch_blocking:
+        return Overlap(blocking=True, counts=counts)
     kind, split = plan.tensor_overlap or framework.overlap.tensor, np.asarray(plan.sequence_parallel) != 0
     split = split if split.ndim else bool(split)
     return Overlap(
@@ -277,7 +280,7 @@ def _overlap(scenario: Scenario, constants: TrainingConstants) -> Overlap:
         chunks=plan.tensor_parallel * 1.0,
         slowdown=constants.overlap_slowdown,
         experts=plan.expert_overlap or plan.both_ways,
-        counts=framework.transformer_engine.waits_for_counts and plan.expert_capacity == 0,
+        counts=counts,
     )
 
 

@@ -267,10 +267,11 @@ def _pipeline(priced: Priced, slots: PipelineSlots, m: Number, message_s: Number
     scenario, plan, slot = priced.scenario, priced.scenario.plan, slots.slot
     p, v = plan.pipeline_parallel, plan.virtual_stages
     if plan.both_ways:
+        sent_s = 2.0 * m * message_s * (p > 1) if plan.launch_blocking else 0.0
         idle_s = dualpipe_bubble_s(slot.backward_s, slot.weight_s, slot.total_s, p)
-        return PipelineTime(work_s=m * slot.total_s, transfer_s=0.0, bubble_s=idle_s)
+        return PipelineTime(work_s=m * slot.total_s, transfer_s=sent_s, bubble_s=idle_s)
     # Plain 1F1B waits for each activation; only interleaving leaves other chunks to work on meanwhile.
-    hidden = (v > 1) & plan.framework.overlap.pipeline
+    hidden = (v > 1) & plan.overlap.pipeline
     blocking_s = either(hidden, 0.0, message_s)
     time = pipeline_time(slot.total_s, slots.through_s, p, m, v, blocking_s, run_apart_s(slots, scenario, m))
     if not anywhere(hidden):
@@ -307,7 +308,7 @@ def _between_replicas(
         forward_s=slots.slot.forward_s / (1 + priced.scenario.workload.passes_without_gradient),
         backward_s=slots.slot.backward_s,
         micro_batches=m,
-        passes=larger(smaller(p, m) * (v - 1) / v, 1.0) if plan.framework.overlap.interleaved_groups else 1.0,
+        passes=larger(smaller(p, m) * (v - 1) / v, 1.0) if plan.overlap.interleaved_groups else 1.0,
         forward_passes=1.0 + priced.scenario.workload.passes_without_gradient,
     )
     return data_parallel_time(replica, on)

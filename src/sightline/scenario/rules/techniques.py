@@ -294,6 +294,15 @@ def adapter_layers(model: Model, adapter: Adapter | None) -> Checks:
     )
 
 
+def blocking_launches(framework: Framework, device: Device, launch_blocking: bool) -> Checks:
+    """The host can wait for each kernel where a library launches them one by one, not for a compiled step."""
+    yield Check(
+        not launch_blocking or not (framework.name == "maxtext" or device.architecture.startswith("tpu")),
+        "plan.launch_blocking is true with {framework.name} on {device.name}: CUDA_LAUNCH_BLOCKING is for kernels that "
+        "PyTorch launches on GPUs; allowed: false",
+    )
+
+
 def adapter_weights(adapter: Adapter | None, quantization: str, dtype: str) -> Checks:
     """QLoRA keeps the frozen weights in 4 bits; what is beside those of bitsandbytes may be cast up."""
     yield Check(
