@@ -48,7 +48,7 @@ def check_tool(tool: str) -> Stack:
     named = {stack.name.lower(): stack for stack in stacks() if stack.start}
     if tool.lower() not in named:
         raise InputError(
-            f"{show(tool)} is no tool that is written{nearest(tool, list(named))}; written: {', '.join(named)}"
+            f"no launch is written for {show(tool)}{nearest(tool, list(named))}; allowed: {', '.join(named)}"
         )
     return named[tool.lower()]
 
@@ -243,7 +243,8 @@ def _lost(stack: Stack, scenario: Scenario, stated: Mapping[str, Any]) -> Iterat
         for key in {**asked[part], **back[part]}:
             one, other = asked[part].get(key), back[part].get(key)
             if one != other:
-                yield f"{part}.{key} is {_shown(one)}: {stack.name} would train with {_shown(other)}"
+                trains = "has no setting for it" if other is None else f"would train with {_shown(other)}"
+                yield f"{part}.{key} is {_shown(one)}: {stack.name} {trains}"
 
 
 def _shown(value: Any) -> str:
