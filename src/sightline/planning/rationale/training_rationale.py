@@ -121,7 +121,7 @@ def _refused(best: Profile, other: Scenario, rules: tuple[Rule, ...] = OFFERED) 
 
 
 def _held_back(best: Profile, other: Profile, loss: float | None) -> str:
-    """Why a neighbour that is better is not the best plan, as far as predictions say; one that loses may not fit either."""
+    """Why a neighbour that is better is not the best plan, as far as is predicted; a slower one may not fit either."""
     if loss is None:
         return ""
     if other.tight and not best.tight:
