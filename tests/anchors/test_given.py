@@ -10,6 +10,7 @@ import sightline as sl
 from sightline.anchors.sources import anchors_of, of_document
 from sightline.errors import InputError
 from sightline.explanation.reading import side_of_file
+from sightline.loading import to_mapping
 
 
 def test_a_measured_profile_is_an_anchor_and_a_predicted_one_is_none():
@@ -207,3 +208,19 @@ def test_a_result_in_which_no_request_was_completed_is_one_sentence(tmp_path):
             anchors_of(word)
         (problem,) = refused.value.problems
         assert "no request was completed" in problem
+
+
+def test_rows_that_ran_out_of_memory_are_left_out_and_counted(tmp_path):
+    rows = [(1.0, None), (None, False), (None, None)]
+    documents = [
+        {**to_mapping(steps()), "measured": {"step_time_s": time, "fits": fits, "source": "ours"}}
+        for time, fits in rows
+    ]
+    for document in documents:
+        document["measured"] = {key: value for key, value in document["measured"].items() if value is not None}
+    (tmp_path / "runs.json").write_text(json.dumps(documents))
+    (anchor,) = anchors_of(tmp_path / "runs.json")
+    assert (len(anchor.timed), anchor.out_of_memory) == (1, 2)
+    answer = sl.predict(steps(), anchor=tmp_path / "runs.json")
+    assert any("2 measurements" in one and "out of memory" in one for one in answer.warnings)
+    assert not any("--anchor" in one for one in answer.missing.values())

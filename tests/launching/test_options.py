@@ -63,7 +63,7 @@ def test_a_misspelled_name_is_said_with_what_may_be_meant(source, written, meant
 )
 def test_another_option_is_no_misspelling(source):
     said = remarks(source)
-    assert said.startswith("no key of a scenario stands for ")
+    assert said.startswith("no scenario key corresponds to ")
     assert "did you mean" not in said
 
 

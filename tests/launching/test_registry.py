@@ -106,7 +106,7 @@ class TestSave:
 
     def test_other_content_is_kept(self, tmp_path):
         (tmp_path / "a.json").write_text("mine")
-        with pytest.raises(InputError, match="is there with other content"):
+        with pytest.raises(InputError, match="already exists with other content"):
             save(self.LAUNCH, tmp_path)
         assert not (tmp_path / "launch.sh").exists()
         save(self.LAUNCH, tmp_path, overwrite=True)

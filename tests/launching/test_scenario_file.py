@@ -26,7 +26,7 @@ def test_the_text_loads_as_the_scenario():
 
 def test_what_is_missing_stands_at_the_head():
     head = scenario_text(read(COMMAND)).splitlines()
-    assert head[0] == "# the text is read as a command of vLLM (0.32)"
+    assert head[0] == "# parsed the text as a command for vLLM (0.32)"
     assert head[1].startswith("# cluster is missing: ")
 
 

@@ -128,6 +128,14 @@ def test_measured_is_kept() -> None:
             "workload.lengths.deviation is missing; needed:",
         ),
         (
+            {"workload__lengths": {"distribution": "normal", "mean": 9, "deviation": 1, "max": 5}},
+            "workload.lengths.mean is 9",
+        ),
+        (
+            {"workload__lengths": {"distribution": "normal", "mean": 10**6, "deviation": 1}},
+            "workload.lengths.mean is 1e+06",
+        ),
+        (
             {"workload__lengths": {"distribution": "uniform", "low": 9, "high": 5}},
             "workload.lengths.low is 9",
         ),

@@ -19,7 +19,7 @@ from sightline.loading.traces.clients import MOST_FAILED, failures
 from sightline.loading.traces.shapes import NEEDED, SPANS, TIME
 from sightline.prediction.anchoring.anchor import Anchor, anchor_of, joined
 from sightline.prediction.anchoring.anchored import Anchored
-from sightline.prediction.anchoring.timed import TIMES, WITHOUT_TIME, Answered, task_name
+from sightline.prediction.anchoring.timed import TIMES, WITHOUT_TIME, Answered, ran_out_of_memory, task_name
 from sightline.profile import Profile
 from sightline.runs import Run, Store, open_store
 from sightline.runs.store import LATEST
@@ -331,8 +331,10 @@ def _of_scenarios(scenarios: Sequence[Any], name: str, folder: Path = Path()) ->
     measured = [(place, scenario) for place, scenario in enumerate(scenarios, start=1) if scenario.measured]
     if not measured:
         raise InputError(f"anchor '{name}' has no 'measured:' block, such as measured: {{step_time_s: 1.1}}")
-    each = [(one, name if len(measured) == 1 else _called(one, name, place)) for place, one in measured]
-    return joined([_anchor_of(one, one.measured, called, folder) for one, called in each], name)
+    ran = [(place, one) for place, one in measured if not ran_out_of_memory(one.measured)] or measured
+    each = [(one, name if len(measured) == 1 else _called(one, name, place)) for place, one in ran]
+    whole = joined([_anchor_of(one, one.measured, called, folder) for one, called in each], name)
+    return replace(whole, out_of_memory=len(measured) - len(ran))
 
 
 def _called(scenario: Any, name: str, place: int) -> str:

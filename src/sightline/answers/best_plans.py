@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from sightline.answers import outline as out
-from sightline.answers import plan_columns, plan_sentences
+from sightline.answers import plan_columns, plan_sentences, summary
 from sightline.answers.profile import COSTS, profile_outline
 from sightline.answers.profile import short_answer as of_profile
 from sightline.errors import InputError
@@ -70,7 +70,8 @@ def _best(answer: PlanAnswer, addresses: Mapping[int, str]) -> Iterator[out.Part
     marks = (*plan_sentences.obstacles(answer), *plan_sentences.perhaps_too_large(answer), *_front(answer))
     standing = (*plan_sentences.standing(answer), *plan_sentences.binding(answer))
     yield _table(answer, addresses)
-    yield out.Lines(lines=[*plan_sentences.too_long(answer), *standing, *marks])
+    anchors = summary.anchor_sentences([one.profile for one in answer.plans])
+    yield out.Lines(lines=[*plan_sentences.too_long(answer), *standing, *marks, *anchors])
     yield _chart(answer)
 
 

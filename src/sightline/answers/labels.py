@@ -126,12 +126,15 @@ def _framework(scenario: "Scenario | GenerationScenario | ServingScenario", name
 def _techniques(plan: Plan) -> list[str]:
     """What is sharded, recomputed, frozen, quantized, moved to the host, compiled or scheduled, a phrase each."""
     layers, adapter, shards = plan.prediction_layers, plan.adapter, plan.data_parallel_shard
+    usual = {(plan.framework.plain or plan.framework).tensor_overlap(splits) for splits in (True, False)}
+    overlap = plan.to_dict()["tensor_overlap"] if plan.tensor_parallel != 1 else None
     phrases = (
         (plan.zero_stage, f"ZeRO-{plan.zero_stage}"),
         (plan.virtual_stages != 1, f"{plan.virtual_stages} virtual stages"),
         (plan.sequence_parallel, "sequence parallel"),
         (plan.recompute != "none", f"{plan.recompute} recomputation"),
         (adapter, f"{adapter.kind} of rank {adapter.rank}" if adapter else ""),
+        (adapter and adapter.upcast is not None, f"norms {'upcast' if adapter and adapter.upcast else 'not upcast'}"),
         (plan.quantization != "none", f"{plan.quantization} weights"),
         (plan.offload, f"{' and '.join(sorted(plan.offload))} offloaded"),
         (layers, f"{counted(layers, 'layer')} of multi-token prediction"),
@@ -140,6 +143,10 @@ def _techniques(plan: Plan) -> list[str]:
         (plan.split, f"heterogeneous devices split by {plan.split}"),
         (shards is not None, f"states sharded by {shards:g}" if shards is not None else ""),
         (plan.compile, "compiled"),
+        (plan.expert_capacity, f"expert capacity {plan.expert_capacity:g}"),
+        (plan.expert_overlap, "expert exchange overlapped"),
+        (overlap not in (None, *usual), f"tensor overlap {overlap}"),
+        (plan.launch_blocking, "blocking launches"),
         (plan.gradient_reduce_dtype, f"gradients reduced in {plan.gradient_reduce_dtype}"),
     )
     return [phrase for holds, phrase in phrases if holds]

@@ -138,7 +138,7 @@ def _write(path: Path, text: str, *, executable: bool) -> None:
 
 
 def _other_content(path: Path) -> InputError:
-    return InputError(f"'{path}' is there with other content; name another folder, or remove it")
+    return InputError(f"'{path}' already exists with other content; choose another folder or remove it")
 
 
 ORDER = ("name", "model", "cluster", "workload", "plan")
@@ -199,10 +199,15 @@ def with_batch(scenario: dict[str, Any], each: int | None, devices: int | None) 
 
 
 def with_tokens(scenario: dict[str, Any], steps: int | None) -> dict[str, Any]:
-    """Return a scenario with the tokens of a run of so many steps, where its batch says them and nothing else does."""
+    """Return a scenario with the length of a run of so many steps, where its batch says it and nothing else does.
+
+    Of fine-tuning these are samples, whose tokens follow from their lengths, unless rows hold several.
+    """
     work = scenario.get("workload", {})
     batch, length = work.get("global_batch"), work.get("sequence_length")
     if steps and isinstance(batch, int) and isinstance(length, int) and not {"total_tokens", "samples"} & {*work}:
+        if work.get("task") == "finetune" and not work.get("packing"):
+            return with_value(scenario, "workload.samples", steps * batch)
         tokens = steps * batch * sequences_of(work.get("preference", "none")) * length
         return with_value(scenario, "workload.total_tokens", tokens)
     return scenario

@@ -297,7 +297,7 @@ def not_read(names: Sequence[str], known: Collection[str], of: str = "", effects
         return []
     hints = {name: effects.get(name) or _meant(name, known) for name in names}
     listed = ", ".join(f"{name} ({hint})" if hint else name for name, hint in hints.items())
-    return [f"no key of a scenario stands for {of + ' ' if of else ''}{listed}"]
+    return [f"no scenario key corresponds to {of + ' ' if of else ''}{listed}"]
 
 
 def _meant(name: str, known: Collection[str]) -> str:

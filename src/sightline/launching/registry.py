@@ -152,7 +152,7 @@ def read(source: str | Path) -> Reading:
     return replace(
         reading,
         scenario={**reading.scenario, **unread},
-        read_as=f"{found.place} is read as {found.form} of {known.tool} ({known.release})",
+        read_as=f"parsed {found.place} as {found.form} for {known.tool} ({known.release})",
     )
 
 

@@ -86,6 +86,8 @@ def _check_distribution(checked: Checked, key: str, complaints: Complaints) -> N
         )
     if values.get("low", 0.0) > values.get("high", inf):
         complaints.add(f"{key}.low is {values['low']:g}; allowed: up to {key}.high {values['high']:g}")
+    if values.get("mean", 0.0) > values.get("high", inf):
+        complaints.add(f"{key}.mean is {values['mean']:g}; allowed: up to {key}.high {values['high']:g}")
 
 
 def _numbers(path: Path) -> list[Any] | str:

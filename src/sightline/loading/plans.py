@@ -17,7 +17,7 @@ from sightline.frameworks.choices import CHOICES
 from sightline.frameworks.framework import IDEAL
 from sightline.loading.checks import Checked, Complaints, built, check, each, meant, words_of
 from sightline.quantities import show
-from sightline.scenario import Framework, Plan
+from sightline.scenario import Device, Framework, Plan
 from sightline.scenario.plan import DEGREE, OFFLOADABLE, TRAINING_QUANTIZATIONS
 from sightline.scenario.precision import CACHE_BYTES, QUANTIZATIONS, ROUTER_DTYPES
 from sightline.scenario.rules import techniques
@@ -78,6 +78,14 @@ def not_named(name: str, version: str, *, is_like: bool = False) -> str:
     """Return the remark on a scenario that names no framework, and was answered as this one, or as one like it."""
     using = f"{'one like ' * is_like}{name} {version}".strip()
     return f"{NOT_NAMED}; using {using}; use plan.framework {IDEAL} for the ideal bound"
+
+
+def not_on_tpu(framework: Framework, device: Device) -> str:
+    """Return why a framework of the catalog does not run on a device; empty where it does, or is only like another."""
+    is_free = framework.name == ON_TPU or framework.is_bound or framework.is_like
+    if is_free or not device.architecture.startswith("tpu"):
+        return ""
+    return f"plan.framework {framework.name} does not run on {device.name}; allowed: {ON_TPU}"
 
 
 def _lacking(framework: Framework, plan: Mapping[str, Any]) -> list[Broken]:

@@ -1,7 +1,7 @@
 """A scenario of training or fine-tuning into a `Scenario`, or every mistake in it."""
 
 from collections.abc import Mapping
-from math import prod
+from math import inf, prod
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ from sightline.loading.checks import Complaints, check, lengths_read
 from sightline.loading.lengths import read_lengths
 from sightline.loading.models import ReadModel
 from sightline.loading.parts import CLUSTER, MODEL, Parts, facts_of, read_parts
-from sightline.loading.plans import TASKS, ReadPlan, candidate_frameworks, read_training_plan
+from sightline.loading.plans import TASKS, ReadPlan, candidate_frameworks, not_on_tpu, read_training_plan
 from sightline.quantities import percent, show
 from sightline.scenario import Finetune, Framework, Plan, Pretrain, Scenario, Workload
 from sightline.scenario.lengths import Lengths
@@ -57,6 +57,8 @@ def scenario_from_mapping(
         # One stage has no order of micro-batches.
         settled["schedule"] = "1f1b"
     task = _task(workload)
+    elsewhere = filter(None, [not_on_tpu(plan.framework, parts.cluster.device)])
+    said = (*plan.remarks, *elsewhere, *_warnings(parts.model, workload, parts.workload), *_short(task), *parts.remarks)
     return Scenario(
         name=parts.name,
         model=parts.model.model,
@@ -65,7 +67,7 @@ def scenario_from_mapping(
         plan=Plan(framework=plan.framework, **{**plan.values, **settled}),
         measured=parts.measured,
         unread=parts.unread,
-        warnings=(*plan.remarks, *_warnings(parts.model, workload, parts.workload), *_short(task), *parts.remarks),
+        warnings=said,
     )
 
 
@@ -92,6 +94,11 @@ def _with_lengths(workload: Mapping[str, Any], base: Path | str | None, complain
             )
         return dict(workload)
     lengths = read_lengths(workload["lengths"], "workload.lengths", complaints, base)
+    longest = workload.get("sequence_length", inf)
+    if lengths is not None and lengths.mean > longest:
+        complaints.add(
+            f"workload.lengths.mean is {lengths.mean:g}; allowed: up to workload.sequence_length {longest:g}"
+        )
     others = {key: value for key, value in workload.items() if key != "lengths"}
     return others if lengths is None else {**others, "lengths": lengths}
 

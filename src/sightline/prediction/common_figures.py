@@ -25,6 +25,9 @@ MEASURED_DTYPES = ("fp16", "bf16")
 FEWEST_ROWS, FEWEST_SOURCES = 10, 2
 """Measurements, and sources of them, that a framework's constants rest on where they are called calibrated."""
 
+ADD_YOUR_OWN = "; add your own with --anchor"
+"""What remedies a lack of measurements."""
+
 
 def not_calibrated(rows: int, sources: int, kind: str, of: str, known: str = "") -> str:
     """Return what a framework's constants lack to be calibrated; empty where they rest on enough.
@@ -35,10 +38,10 @@ def not_calibrated(rows: int, sources: int, kind: str, of: str, known: str = "")
     if rows >= FEWEST_ROWS and sources >= FEWEST_SOURCES:
         return ""
     if not rows:
-        return f"no published measurement of {of}{f' ({known})' if known else ''}; add your own with --anchor"
+        return f"no published measurement of {of}{f' ({known})' if known else ''}{ADD_YOUR_OWN}"
     needed = "two sources" if sources < FEWEST_SOURCES else f"{FEWEST_ROWS} {kind}s"
     measured = f"{rows} {kind}{'s' * (rows > 1)} of {of} from {sources} source{'s' * (sources > 1)}"
-    return f"only {measured}, `calibrated` requires {needed}; add your own with --anchor"
+    return f"only {measured}, `calibrated` requires {needed}{ADD_YOUR_OWN}"
 
 
 def within(evidence: Evidence, *, measured: bool) -> Evidence:

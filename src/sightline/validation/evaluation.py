@@ -19,6 +19,7 @@ from sightline.errors import InputError, SightlineError, nearest
 from sightline.loading import read_all, to_mapping
 from sightline.loading.loader import Loaded, read_scenario
 from sightline.loading.parts import NO_FIGURES
+from sightline.prediction.anchoring.timed import ran_out_of_memory
 from sightline.prediction.training.memory import RESERVED
 from sightline.profile import BETWEEN_PASSES, Profile, StageMemory
 from sightline.progress import SILENT, Cancelled, Progress, watched
@@ -294,7 +295,7 @@ def _cases_of(stated: Any, *, failed: bool = False) -> Iterator[tuple[_Key, Case
     )
     kind = _FILE_KINDS.get(str(workload.get("task")), "training")
     source = publisher(str(measured.get("source", ""))) or "no source stated"
-    if failed and (measured.get("fits") is False or measured.keys() == {"source"}):
+    if failed and ran_out_of_memory(measured):
         yield (kind, source, OUT_OF_MEMORY), Case(scenario=scenario, measured=inf, split="own")
         return
     for quantity, value in flatten(measured).items():

@@ -66,7 +66,7 @@ def test_every_degree_that_an_open_option_decides_is_missing(command, missing, p
 
 def test_what_no_key_stands_for_is_said_without_its_value():
     said = " ".join(read(VLLM).without_counterpart)
-    assert "no key of a scenario stands for --cpu-offload-gb" in said
+    assert "no scenario key corresponds to --cpu-offload-gb" in said
     assert "secret" not in said
     assert "--host" not in said
 
@@ -231,7 +231,7 @@ def test_a_file_that_the_script_writes_itself_is_read_and_wins():
     plan = reading.scenario["plan"]
     assert (plan["data_parallel"], plan["expert_parallel"], plan["memory_fraction"]) == (8, 8, 0.8)
     assert plan["quantization"] == ["fp8-block", "kv-fp8"]
-    assert reading.without_counterpart == ["no key of a scenario stands for --stream-interval (scheduling)"]
+    assert reading.without_counterpart == ["no scenario key corresponds to --stream-interval (scheduling)"]
 
 
 def test_an_unknown_model_stays_as_it_is_written():

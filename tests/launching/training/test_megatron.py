@@ -13,6 +13,7 @@ from launching.launched import MIXTURE, asked, launched, plans, possible, read_b
 from sightline.errors import InputError
 from sightline.launching import read, save, write
 from sightline.launching.shell import launch_words
+from sightline.launching.training.rules import refusals
 from sightline.prediction import predict
 
 PLANS = plans(
@@ -348,3 +349,30 @@ def test_switches_that_only_some_branches_set_are_missing():
     assert not {"dtype", "sequence_parallel"} & {*reading.scenario["plan"]}
     known = read(f"{script.replace('$1', 'a')}torchrun pretrain_gpt.py {SHORT} $P $S").scenario["plan"]
     assert (known["dtype"], known["sequence_parallel"]) == ("bf16", True)
+
+
+@pytest.mark.parametrize(
+    ("plan", "key"),
+    [
+        ({"expert_parallel": 1}, "plan.expert_parallel above 1"),
+        ({"pipeline_parallel": 4}, "plan.virtual_stages"),
+        ({"recompute": "full"}, "plan.recompute"),
+        ({"recompute": {"modules": ["moe"]}}, "plan.recompute"),
+        ({"dtype": "fp32"}, "plan.dtype"),
+        ({"recompute": "selective"}, None),
+        ({"pipeline_parallel": 4, "virtual_stages": 2}, None),
+    ],
+)
+def test_an_exchange_of_experts_is_overlapped_where_megatron_can(plan, key):
+    plan = {"framework": "megatron", "expert_parallel": 8, "expert_overlap": True, **plan}
+    refused = [str(one) for one in refusals(asked(plan, model="mixtral-8x7b", cluster="64x h100-sxm-80gb"))]
+    assert [one for one in refused if "expert_overlap" in one and (key or "") in one] == refused
+    assert len(refused) == (key is not None)
+
+
+@pytest.mark.parametrize(("name", "runs"), [("megatron", False), ("fsdp", False), ("maxtext", True)])
+def test_maxtext_alone_runs_on_tpus(name, runs):
+    plan = {"framework": name, "zero_stage": 3}
+    scenario = asked(plan, model="llama-3.1-8b", cluster="64x tpu-v5p")
+    said = f"plan.framework {name} does not run on tpu-v5p; allowed: maxtext"
+    assert (said in refusals(scenario)) is (said in scenario.warnings) is not runs

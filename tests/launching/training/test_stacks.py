@@ -75,7 +75,7 @@ def test_torchtune_is_read_by_its_builders_and_recipes(tmp_path):
     scenario, plan = found.scenario, found.scenario["plan"]
     assert (found.framework, plan["framework"], scenario["model"]) == ("torchtune", "torchtune", "llama-3.1-8b")
     assert scenario["workload"]["global_batch"] == 4 * 8 * 4
-    assert scenario["workload"]["total_tokens"] == 100 * 128 * 2048
+    assert scenario["workload"]["samples"] == 100 * 128
     assert (plan["quantization"], plan["optimizer"], plan["recompute"]) == ("nf4", "adamw-unfused", "full")
     assert plan["adapter"]["targets"] == ["q_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
     completed(found, {"cluster": "4x h100-sxm-80gb"})
@@ -182,7 +182,7 @@ def test_swift_starts_megatron_with_keys_of_its_own(stated, keys):
     found = completed(read(f"{MCORE} {stated}"), {"cluster": "8x h100-sxm-80gb"})
     work, plan = found.scenario["workload"], found.scenario["plan"]
     assert (found.framework, plan["framework"], work["global_batch"]) == ("Megatron-SWIFT", "megatron", 32)
-    assert work["total_tokens"] == 100 * 32 * 4096
+    assert work["samples"] == 100 * 32
     assert {key: plan[key] for key in keys} == keys
 
 
@@ -350,7 +350,7 @@ def test_what_accelerate_starts_is_read_with_its_file(tmp_path):
     found = completed(read(tmp_path / "run.sh"), {"cluster": "4x rtx-4090"})
     plan, work = found.scenario["plan"], found.scenario["workload"]
     assert (found.framework, plan["framework"], plan["zero_stage"]) == ("LLaMA-Factory", "fsdp", 3)
-    assert (work["global_batch"], work["total_tokens"]) == (64, 10 * 64 * 4096)
+    assert (work["global_batch"], work["samples"]) == (64, 10 * 64)
 
 
 @pytest.mark.parametrize(
@@ -628,7 +628,9 @@ def test_preference_training_is_written(tool, command, own):
     found = completed(read(launch.files["train.yaml"]), {"cluster": "8x h100-sxm-80gb"}).scenario["workload"]
     assert found["preference"] == "simpo"
     assert (
-        found["total_tokens"] == stated["max_steps"] * found["global_batch"] * 2 * 2048 == pytest.approx(1e8, rel=0.01)
+        found["samples"] * 2 * 2048
+        == stated["max_steps"] * found["global_batch"] * 2 * 2048
+        == pytest.approx(1e8, rel=0.01)
     )
 
 

@@ -20,3 +20,8 @@ def test_chunks_that_layers_do_not_divide_into_are_remarked_on() -> None:
 
 def test_an_ordinary_scenario_needs_no_remark() -> None:
     assert remarks(training()) == []
+
+
+def test_embedding_and_head_fill_chunks_that_layers_alone_do_not() -> None:
+    plan = {"framework": "megatron", "pipeline_parallel": 8, "virtual_stages": 2}
+    assert remarks(training(model="qwen3-235b-a22b", cluster="64x h100-sxm-80gb", plan=plan, global_batch=64)) == []

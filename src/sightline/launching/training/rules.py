@@ -16,9 +16,9 @@ from sightline.launching.hugging_face import KNOWN, configuration
 from sightline.launching.registry import WRITERS
 from sightline.launching.training.megatron_model import model_problems
 from sightline.launching.training.torchtitan_model import UNPIPELINED, named
-from sightline.loading.plans import OFFERED
+from sightline.loading.plans import OFFERED, not_on_tpu
 from sightline.quantities import Count, Number, show
-from sightline.scenario import Adapter, Model, Plan, Scenario
+from sightline.scenario import Adapter, Device, Model, Plan, Scenario
 from sightline.scenario.lengths import Lengths
 from sightline.scenario.precision import LOW_PRECISION
 from sightline.scenario.rules import facts_of
@@ -109,6 +109,12 @@ def equal_nodes(framework: Framework, devices: Count, nodes: Count, group_device
     )
 
 
+def on_tpus(framework: Framework, device: Device) -> Checks:
+    """MaxText alone runs on TPUs."""
+    said = not_on_tpu(framework, device)
+    yield Check(not said, said)
+
+
 GATHERED = ("fp8", "mxfp8")
 """Formats of which Megatron-LM can keep and gather weights in 8 bits alone."""
 
@@ -124,7 +130,7 @@ def megatron_adapters(framework: Framework, adapter: Adapter | None) -> Checks:
     """Megatron-LM's pretrain_gpt.py trains whole models."""
     yield Check(
         framework.name != MEGATRON or adapter is None,
-        "plan.adapter is {adapter.kind}: pretrain_gpt.py trains none; Megatron-SWIFT does (`--all "
+        "plan.adapter is {adapter.kind}: pretrain_gpt.py does not train adapters; Megatron-SWIFT does (`--all "
         "--launch run --with megatron-swift`)",
     )
 
@@ -212,6 +218,36 @@ def megatron_overlap(
         np.not_equal(sequence_parallel, 0) | (tensor_parallel == 1) | (tensor_overlap != "all"),
         "plan.tensor_overlap is {tensor_overlap}: --tp-comm-overlap needs plan.sequence_parallel true",
     )
+
+
+def megatron_expert_overlap(
+    framework: Framework,
+    expert_overlap: bool,
+    expert_parallel: Count,
+    pipeline_parallel: Count,
+    virtual_stages: Count,
+    recompute: str | Recomputation,
+    prediction_layers: int,
+    dtype: str,
+) -> Checks:
+    """Megatron-LM overlaps the exchange of experts of interleaved stages in 16 bits, without recomputing whole layers.
+
+    What megatron/core/transformer/transformer_config.py asserts of ``overlap_moe_expert_parallel_comm``.
+    """
+    if framework.name != MEGATRON or not expert_overlap:
+        return
+    modules = recompute.modules if isinstance(recompute, Recomputation) else ()
+    is_kept = recompute in ("none", "selective") or (bool(modules) and "moe" not in modules)
+    for is_run, needs in (
+        (expert_parallel > 1, "plan.expert_parallel above 1"),
+        ((pipeline_parallel == 1) | (virtual_stages > 1), "plan.virtual_stages above 1 with plan.pipeline_parallel"),
+        (is_kept, "plan.recompute none, selective or modules other than moe"),
+        (prediction_layers <= 1, "plan.prediction_layers 0 or 1"),
+        (dtype not in FULL_WIDTH, "plan.dtype bf16, fp16 or below"),
+    ):
+        yield Check(
+            is_run, f"plan.expert_overlap is true: --overlap-moe-expert-parallel-comm needs {needs}; allowed: false"
+        )
 
 
 def megatron_recompute(
@@ -567,7 +603,7 @@ def script_degrees(
     context_parallel: Count,
     expert_parallel: Count,
 ) -> Checks:
-    """The training script has data parallelism alone."""
+    """The training script supports data parallelism only."""
     degrees = {
         "tensor_parallel": tensor_parallel,
         "pipeline_parallel": pipeline_parallel,

@@ -48,7 +48,7 @@ def check_tool(tool: str) -> Stack:
     named = {stack.name.lower(): stack for stack in stacks() if stack.start}
     if tool.lower() not in named:
         raise InputError(
-            f"{show(tool)} is no tool that is written{nearest(tool, list(named))}; written: {', '.join(named)}"
+            f"no launch is written for {show(tool)}{nearest(tool, list(named))}; allowed: {', '.join(named)}"
         )
     return named[tool.lower()]
 
@@ -251,7 +251,8 @@ def _lost(stack: Stack, scenario: Scenario, stated: Mapping[str, Any]) -> Iterat
             differing = {f".{k}": (one.get(k), other.get(k)) for k in {**one, **other}} if both else {"": (one, other)}
             for name, (wanted, told) in differing.items():
                 if wanted != told:
-                    yield f"{part}.{key}{name} is {_shown(wanted)}: {stack.name} would train with {_shown(told)}"
+                    trains = "has no setting for it" if told is None else f"would train with {_shown(told)}"
+                    yield f"{part}.{key}{name} is {_shown(wanted)}: {stack.name} {trains}"
 
 
 def _shown(value: Any) -> str:

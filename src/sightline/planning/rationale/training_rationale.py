@@ -121,11 +121,13 @@ def _refused(best: Profile, other: Scenario, rules: tuple[Rule, ...] = OFFERED) 
 
 
 def _held_back(best: Profile, other: Profile, loss: float | None) -> str:
-    """Why a neighbour that is better is not the best plan, as far as predictions say; nothing for one that loses."""
-    if loss is None or loss >= 0:
+    """Why a neighbour that is better is not the best plan, as far as is predicted; a slower one may not fit either."""
+    if loss is None:
         return ""
     if other.tight and not best.tight:
         return "may not fit"
+    if loss >= 0:
+        return ""
     if refused := _refused(best, other.scenario, LAUNCH_RULES):
         return refused
     return "equally good, but the best plan is simpler" if -loss < SAME else ""

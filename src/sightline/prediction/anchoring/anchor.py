@@ -47,6 +47,8 @@ class Anchor:
     """Measured keys that teach nothing about times."""
     loads: tuple[MeasuredLoad, ...] = ()
     """Measured loads, each of many requests."""
+    out_of_memory: int = 0
+    """Rows that ran out of memory, which have no time and are left out."""
 
     @property
     def names(self) -> set[str]:

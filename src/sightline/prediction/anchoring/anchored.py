@@ -14,12 +14,13 @@ from sightline.prediction.anchoring.anchored_requests import site_of as site_of_
 from sightline.prediction.anchoring.anchored_steps import AnchoredSteps, site_of
 from sightline.prediction.anchoring.posterior import Posterior, layer_kinds, moved
 from sightline.prediction.anchoring.timed import Answered, MeasuredStep, Timed, task_name
+from sightline.prediction.common_figures import ADD_YOUR_OWN
 from sightline.prediction.generation.batch_profile import predict_generation
 from sightline.prediction.generation.sites import straying
 from sightline.prediction.training.constants import PACE, base_constants, causes_of, effects_on, priors, shifted
 from sightline.prediction.training.step_profile import predict as predict_step
 from sightline.profile import Profile
-from sightline.quantities import FOUR_IN_FIVE, percent
+from sightline.quantities import FOUR_IN_FIVE, counted, percent
 from sightline.scenario import GenerationScenario, OperatorScenario, Scenario
 
 LEAST_CHANGE = 0.005
@@ -207,7 +208,8 @@ class Anchored:
         else:
             answer = predict_generation(scenario, known=self.requests)
         warnings = (*answer.warnings, *self.warnings(answer.scenario))
-        return answer.replace(anchor=self.to_dicts(task_name(scenario)), warnings=warnings)
+        missing = {part: said.removesuffix(ADD_YOUR_OWN) for part, said in answer.missing.items()}
+        return answer.replace(anchor=self.to_dicts(task_name(scenario)), warnings=warnings, missing=missing)
 
     def check(self, scenario: Any) -> None:
         """Refuse a scenario of whose task no anchor measured anything.
@@ -229,6 +231,11 @@ class Anchored:
             *posterior.contradictions,
             *self._surprises(posterior),
             *self._of_another_task(task_name(scenario)),
+            *(
+                f"anchor '{one.name}': {counted(one.out_of_memory, 'measurement')} that ran out of memory left out"
+                for one in self.anchors
+                if one.out_of_memory
+            ),
         ]
         others = [timed.scenario for timed in posterior.timed]
         return sentences + _differences(scenario, others)

@@ -24,6 +24,11 @@ WITHOUT_TIME = ("source", "fits", "interval")
 """Keys that nobody expects to teach anything."""
 
 
+def ran_out_of_memory(measured: Mapping[str, Any]) -> bool:
+    """Return whether what was measured is that memory ran out: it says so, or has a source and no figure."""
+    return measured.get("fits") is False or measured.keys() == {"source"}
+
+
 @description
 class Timed(Generic[Answered_co]):
     """Seconds that somebody measured of a scenario."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from sightline.content import record
 from sightline.errors import InputError
-from sightline.prediction.common_figures import energy_of_generation_j, weakest_evidence
+from sightline.prediction.common_figures import ADD_YOUR_OWN, energy_of_generation_j, weakest_evidence
 from sightline.prediction.generation.batch_profile import evidence_of_passes
 from sightline.prediction.generation.memory import generation_memory
 from sightline.prediction.generation.phases import price_generation
@@ -20,7 +20,7 @@ from sightline.scenario import Cluster, GenerationScenario, ServingScenario
 Predict = Callable[[GenerationScenario], Profile]
 """The answer of a scenario of equal devices, or of one whose prefill runs elsewhere."""
 Q = TypeVar("Q", GenerationScenario, ServingScenario)
-NEVER_MEASURED = "no published measurement of heterogeneous devices; add your own with --anchor"
+NEVER_MEASURED = f"no published measurement of heterogeneous devices{ADD_YOUR_OWN}"
 MOST_SHARES = 512
 """Shares of the batch that one group is priced with."""
 

@@ -13,6 +13,7 @@ from sightline.catalog import entry
 from sightline.errors import InputError
 from sightline.prediction.changes import what_would_fit
 from sightline.prediction.common_figures import (
+    ADD_YOUR_OWN,
     LONGER,
     energy_per_step_j,
     evidence_of_step,
@@ -194,7 +195,7 @@ Remarks = Callable[[Scenario, Sequence[StageMemory]], Sequence[str]]
 """Sentences about a scenario of equal devices and the memory of its stages."""
 Interval = Mapping[str, tuple[float, float | None]]
 
-NEVER_MEASURED = "no published measurement of heterogeneous devices; add your own with --anchor"
+NEVER_MEASURED = f"no published measurement of heterogeneous devices{ADD_YOUR_OWN}"
 
 
 def unlike_profile(

@@ -17,7 +17,7 @@ from sightline.cost.prices import OperatorCost, Prices
 from sightline.frameworks.behavior import read_framework
 from sightline.frameworks.framework import Ideal
 from sightline.prediction.beliefs import Beliefs, Gradient
-from sightline.prediction.common_figures import EVIDENCE, not_calibrated, understood
+from sightline.prediction.common_figures import ADD_YOUR_OWN, EVIDENCE, not_calibrated, understood
 from sightline.prediction.pass_times import in_setting
 from sightline.prediction.training.constants import (
     NOTHING,
@@ -164,7 +164,7 @@ def _outside(scenario: Scenario, called: str) -> str:
     lacking = [OUTSIDE[kind] for kind, far in beyond(scenario).items() if far > 0]
     if not lacking:
         return ""
-    return f"no published measurement of {called} has {' or '.join(lacking)}; add your own with --anchor"
+    return f"no published measurement of {called} has {' or '.join(lacking)}{ADD_YOUR_OWN}"
 
 
 def _of_other_lines(name: str, lineage: str, family: str) -> str:

@@ -207,8 +207,10 @@ def remarks(scenario: Scenario) -> list[str]:
             "and biases are"
         )
     chunks = plan.pipeline_parallel * plan.virtual_stages
-    if np.ndim(chunks) == 0 and plan.virtual_stages > 1 and scenario.model.layers % chunks:
-        sentences.append(f"{scenario.model.layers} layers do not divide into {chunks} chunks; predicted as if they did")
+    layers = scenario.model.layers
+    # Embedding and head count as a layer each where layers alone do not divide (`stage_layers`).
+    if np.ndim(chunks) == 0 and plan.virtual_stages > 1 and layers % chunks and (layers + 2) % chunks:
+        sentences.append(f"{layers} layers do not divide into {chunks} chunks; predicted as if they did")
     return sentences
 
 

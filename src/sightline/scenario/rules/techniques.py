@@ -164,7 +164,7 @@ def chosen(value: object) -> list[Any]:
 
 
 def offloading(framework: Framework, plan: Mapping[str, Any]) -> Checks:
-    """What a framework offloads to the host may need certain other choices."""
+    """Offloading to the host can require other settings, such as a ZeRO stage."""
     offload = plan.get("offload", ())
     for part in sorted(offload):
         stays = offload[part] == 0 if isinstance(offload, Mapping) else False
