@@ -104,8 +104,7 @@ def offload_time(
 ) -> OffloadTime:
     """Return the seconds of the host's update, and those of transfers that outlast the passes of a micro-batch.
 
-    While replicas exchange what outlasts the same passes, for ``replicas_s`` of the step, transfers go on, unless the
-    exchange itself goes through the host. A device is
+    While replicas exchange what outlasts the same passes, for ``replicas_s`` of the step, transfers go on. A device is
     in charge of ``parameters`` (trained ones) and stores ``weight_bytes``, both after ZeRO, which further passes
     ``without_gradient`` need as well; it keeps ``activation_bytes`` per micro-batch.
     """
@@ -128,8 +127,7 @@ def offload_time(
     link = host.device_bandwidth
     outlasting = larger((forward + again) / link - slot.forward_s, 0.0)
     outlasting = outlasting + larger(backward / link - slot.backward_s, 0.0)
-    hidden_s = replicas_s if cluster.intra_node.peer_to_peer else 0.0
-    exposed = larger(m * outlasting - hidden_s, 0.0) + (2.0 * m * alone + once) / link
+    exposed = larger(m * outlasting - replicas_s, 0.0) + (2.0 * m * alone + once) / link
     return OffloadTime(
         update_s=states * host_update_s(parameters, plan, host, cluster.devices_per_host),
         exposed_s=exposed,
