@@ -40,10 +40,10 @@ def test_a_file_of_another_kind_is_named_with_what_takes_it(tmp_path, name, text
 @pytest.mark.parametrize(
     ("source", "taken_for"),
     [
-        ("vllm serve Qwen/Qwen3-32B", "a command of vLLM"),
-        ("services: {a: {image: 'vllm/vllm-openai', command: '--model Qwen/Qwen3-32B'}}\n", "Compose file of vLLM"),
-        ("zero_optimization: {stage: 2}\ntrain_micro_batch_size_per_gpu: 1\n", "YAML of DeepSpeed"),
-        ("finetuning_type: lora\nstage: sft\n", "YAML of LLaMA-Factory"),
+        ("vllm serve Qwen/Qwen3-32B", "a command for vLLM"),
+        ("services: {a: {image: 'vllm/vllm-openai', command: '--model Qwen/Qwen3-32B'}}\n", "Compose file for vLLM"),
+        ("zero_optimization: {stage: 2}\ntrain_micro_batch_size_per_gpu: 1\n", "YAML for DeepSpeed"),
+        ("finetuning_type: lora\nstage: sft\n", "YAML for LLaMA-Factory"),
     ],
 )
 def test_a_launch_says_what_it_was_taken_for(source, taken_for):

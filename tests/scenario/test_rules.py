@@ -227,7 +227,7 @@ def test_rules_have_names_of_their_own() -> None:
         "tensor_heads", "state_heads", "device_count", "expert_ranks", "replica_groups", "expert_options",
         "context_length", "context_heads", "context_kernel", "context_windows", "sample_lengths", "global_batch",
         "stage_layers", "virtual_stages", "interleaving", "dualpipe", "dtype", "low_precision", "framework_options",
-        "interleaving_needs", "framework_choices", "offloading", "muon", "recomputed_modules", "adapter_task", "preferences", "adapter_targets", "adapter_layers",
+        "interleaving_needs", "framework_choices", "offloading", "muon", "recomputed_modules", "adapter_task", "preferences", "adapter_targets", "adapter_layers", "blocking_launches",
         "adapter_weights", "prediction_layers", "unlike_ranks", "unlike_split", "unlike_experts", "stated_layers",
         "group_batches", "unlike_batch",
     ]  # fmt: skip
