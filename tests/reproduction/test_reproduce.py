@@ -12,7 +12,7 @@ from sightline.reproduction.outcomes import Finding, Interpretation, Outcome
 from sightline.reproduction.reproduce import SOURCES, chosen_of, reproduce, source_of
 
 STATED = Path(__file__).parents[2] / "docs" / "accuracy" / "reproduced.json"
-LEAST = {"A": 33, "B": 9, "C": 5}
+LEAST = {"A": 32, "B": 9, "C": 5}
 """Findings of a group that are reproduced."""
 
 
