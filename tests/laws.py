@@ -23,7 +23,7 @@ FEW_ROWS = 16
 """Up to so many rows of a product go to other kernels, which may take longer than those of a few more."""
 TOLERANCE = 1e-9
 """Share of a time by which rounding may move it."""
-SPLITS = 1e-3
+SPLITS = 2e-3
 """A kernel may split a longer context among more units of a device, which makes a step this much faster."""
 
 
