@@ -3,7 +3,7 @@
 A user's run is none of the sources that an engine was fitted to. Its error has what cases of one source have - their
 scatter and what a deployment has in common -, the effect of a source, and a term for each thing that the engine was
 never fitted with: the device, the kind of model, the number format, a longer context. The terms are independent and add
-up as squares. Each was estimated by leaving out whole sources, devices, kinds and formats (`calibration.inference`). A
+up as squares. Each was estimated by leaving out whole sources, devices, kinds and formats (`scripts/engine_fit.py`). A
 device's kernels err too where they were not measured, the more the farther their constants come from
 (`cost.families`).
 """
@@ -131,7 +131,7 @@ def served_spreads(scenario: GenerationScenario, constants: InferenceConstants) 
     """Return the half-widths of iterations with prompts and of those that only decode, under a load.
 
     They are those of first and of further tokens. An engine that was fitted to further tokens alone has one spread for
-    both (`calibration.inference`), of which first tokens know nothing: theirs have what they have elsewhere on top.
+    both (`scripts/engine_fit.py`), of which first tokens know nothing: theirs have what they have elsewhere on top.
     """
     first, step = spreads(scenario, constants)
     if first > 0 and constants.ttft_spread == constants.tpot_spread:
