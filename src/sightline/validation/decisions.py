@@ -9,10 +9,11 @@ from math import isnan, nan
 from statistics import fmean
 from typing import Any, NamedTuple
 
+from sightline.frameworks.choices import FUSIONS
 from sightline.profile.results import stamped
 from sightline.validation.cases import Answer, Result, Suite
 from sightline.validation.evaluation import OUT_OF_MEMORY, AnySuite
-from sightline.validation.rankings import CHOICES, Ranking, is_speed, rankings
+from sightline.validation.rankings import COMPARED, Ranking, is_speed, rankings
 
 NEAR = 0.05
 """A pick that loses at most this share is as good as the best."""
@@ -25,7 +26,7 @@ _IN_ORDER: Mapping[str, Sequence[Any]] = {
     "recompute": ("none", "selective", "full"),
     "zero_stage": (0, 1, 2, 3),
     "gradient_reduce_dtype": ("fp32", "bf16"),
-    **dict.fromkeys(("compile", "fused_loss", "fused_norm", "fused_rope", "fused_activation"), (False, True)),
+    **dict.fromkeys(("compile", "fused_loss", *FUSIONS), (False, True)),
 }
 """Values of a field, the least first."""
 _DEGREES = ("tensor_parallel", "pipeline_parallel")
@@ -60,7 +61,7 @@ def decisions_of(results: Sequence[Result]) -> list[_Figures]:
             ran_out += found
         elif is_speed(quantity):
             sweeps += rankings(source, quantity, found)
-            pairs += (pair for wider in rankings(source, quantity, found, CHOICES) for pair in _pairs(wider))
+            pairs += (pair for wider in rankings(source, quantity, found, COMPARED) for pair in _pairs(wider))
             ran += found
     every = (list(chain(*part)) for part in zip(*parts.values(), strict=True))
     return [_figures(source, *part) for source, part in (*parts.items(), ("all", every))]

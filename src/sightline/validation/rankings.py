@@ -15,14 +15,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sightline.frameworks.choices import FUSIONS
 from sightline.profile.metrics import metric_of
 from sightline.scenario.space import GENERATION_FIELDS, TRAINING_FIELDS
 from sightline.validation.cases import Answer, Case
 
 SEARCHED = {*TRAINING_FIELDS, *GENERATION_FIELDS} - {"framework", "quantization", "disaggregate"}
 """Fields of a plan that a search chooses; plans that differ in others answer other questions."""
-CHOICES = SEARCHED | {
-    *("gradient_reduce_dtype", "fused_loss", "fused_norm", "fused_rope", "fused_activation", "overlap_gradient_reduce"),
+COMPARED = SEARCHED | {
+    *("gradient_reduce_dtype", "fused_loss", *FUSIONS, "overlap_gradient_reduce"),
     *("overlap_parameter_gather", "tensor_overlap", "context_exchange", "data_parallel_shard"),
 }
 """These, and what else people choose."""
