@@ -38,10 +38,11 @@ class Compared:
         return cls(name_of(case["scenario"]), case["measured"], case["predicted"], peers, taken, reason)
 
 
-def cases_of(path: str, split: str = "") -> list[dict[str, Any]]:
-    """Return the answered cases of all suites in a document, or of those parts that are a ``split``."""
+def cases_of(path: str, split: str = "", quantity: str = "") -> list[dict[str, Any]]:
+    """Return the answered cases of all suites in a document, or of those that are of a ``split`` or ``quantity``."""
     suites = json.loads(Path(path).read_text(encoding="utf-8"))["suites"]
-    answers = [answer for suite in suites if split in ("", suite["split"]) for answer in suite["answers"]]
+    chosen = [of for of in suites if split in ("", of["split"]) and quantity in ("", of["quantity"])]
+    answers = [answer for suite in chosen for answer in suite["answers"]]
     return [answer for answer in answers if answer["predicted"] is not None]
 
 
