@@ -1,13 +1,16 @@
-"""Simulate published loads of vLLM servers with BLIS or inference-lab, and compare with what was measured.
+"""Ask BLIS, inference-lab or AIConfigurator for published loads of vLLM servers, and compare with what was measured.
 
     sightline validate LOADS/*.yaml --cases --json > unseen-loads.json
     go build -o blis .                                       # in a clone of inference-sim/inference-sim
     python benchmarks/peers/serving_loads.py unseen-loads.json blis CLONE MODEL_CONFIGS
     npm install @doublewordai/inference-lab                  # in a folder of its own
     python benchmarks/peers/serving_loads.py unseen-loads.json inference-lab FOLDER MODEL_CONFIGS
+    python -m venv aic-env && aic-env/bin/pip install aiconfigurator==0.12.0
+    aic-env/bin/python benchmarks/peers/serving_loads.py unseen-loads.json aiconfigurator . MODEL_CONFIGS
 
 MODEL_CONFIGS holds config.json files of Hugging Face by name. Each peer is asked for the loads of models and devices
-that it knows, with vLLM's limits for the device; BLIS has one H100.
+that it knows, with vLLM's limits for the device; BLIS has one H100. AIConfigurator estimates means of a steady state:
+its time per token stands for the gap between tokens of closed loops.
 """
 
 import json
@@ -30,6 +33,12 @@ CONFIGS = {
     "gpt-oss-120b": "openai--gpt-oss-120b.json",
 }
 DEVICES = {"h100": "H100", "a100": "A100-80", "b200": "B200"}
+REPOSITORIES = {
+    "llama-3.1-70b": "meta-llama/Meta-Llama-3.1-70B",
+    "qwen3-30b-a3b": "Qwen/Qwen3-30B-A3B",
+    "deepseek-v3": "deepseek-ai/DeepSeek-V3",
+}
+"""Models by AIConfigurator's name."""
 PARAMETERS = {"qwen3-14b": (14_768_307_200, 14_768_307_200), "qwen3-30b-a3b": (30_532_122_624, 3_340_000_000)}
 """All and active parameters, for inference-lab."""
 BATCHED_TOKENS = {"a100": (2048, 256)}
@@ -53,10 +62,12 @@ Load = Mapping[str, Any]
 
 def main(cases: str, tool: str, place: str, configs: str) -> None:
     """Simulate every load of vLLM, and print both errors by quantity."""
-    simulate = {"blis": blis, "inference-lab": inference_lab}[tool]
+    simulate = {"blis": blis, "inference-lab": inference_lab, "aiconfigurator": aiconfigurator}[tool]
     found: dict[str, Load | Exception] = {}
     for quantity, (of_blis, of_lab, unit) in QUANTITIES.items():
-        name = of_blis if tool == "blis" else of_lab
+        name = {"blis": of_blis, "inference-lab": of_lab, "aiconfigurator": quantity}[tool]
+        if tool == "aiconfigurator" and quantity != "itl_s.p50":
+            continue
         chosen = [case for case in cases_of(cases, quantity=quantity) if case["scenario"]["plan"]["framework"] == "vllm"]
 
         def value(scenario: Load, name: str = name, unit: float = unit) -> float:
@@ -64,7 +75,7 @@ def main(cases: str, tool: str, place: str, configs: str) -> None:
             if key not in found:
                 try:
                     found[key] = simulate(load_of(scenario), Path(place), Path(configs))
-                except (KeyError, OSError, ValueError, subprocess.SubprocessError) as error:
+                except Exception as error:  # noqa: BLE001 - whatever a peer raises is its refusal
                     found[key] = error
             metrics = found[key]
             if isinstance(metrics, Exception):
@@ -72,7 +83,9 @@ def main(cases: str, tool: str, place: str, configs: str) -> None:
             return unit * float(metrics[name])
 
         rows = [Compared.timed(case, value, case["scenario"]) for case in chosen]
-        report("BLIS" if tool == "blis" else tool, f"{quantity} of {Path(cases).stem}", rows)
+        peer = {"blis": "BLIS", "aiconfigurator": "AIConfigurator"}.get(tool, tool)
+        if any(row.peers is not None for row in rows):
+            report(peer, f"{quantity} of {Path(cases).stem}", rows)
 
 
 def load_of(scenario: Load) -> Load:
@@ -86,7 +99,7 @@ def load_of(scenario: Load) -> Load:
     mean, deviation = (output["mean"], output["deviation"]) if isinstance(output, dict) else (output, 0.0)
     return {
         "model": name,
-        "config": CONFIGS[name],
+        "config": CONFIGS.get(name, ""),
         "device": DEVICES[device],
         "figures": {
             "name": stated["name"],
@@ -134,7 +147,7 @@ def blis(load: Load, clone: Path, configs: Path) -> Load:
         flags = [f"--{name}={value}" for name, value in options.items()]
         flags += ["--enable-expert-parallel"] if load["expert_parallel"] else []
         done = subprocess.run(
-            [clone / "blis", "run", *flags], cwd=clone, check=True, capture_output=True, text=True, timeout=600
+            [clone / "blis", "run", *flags], cwd=clone, check=True, capture_output=True, text=True, timeout=60
         )
     printed = done.stdout
     metrics: Load = json.JSONDecoder().raw_decode(printed[printed.index("{") :])[0]
@@ -188,10 +201,24 @@ def inference_lab(load: Load, folder: Path, configs: Path) -> Load:
         check=True,
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=60,
     )
     metrics: Load = json.loads(done.stdout)
     return metrics
+
+
+def aiconfigurator(load: Load, _folder: Path, _configs: Path) -> Load:
+    """Return AIConfigurator's milliseconds per token of a closed loop's steady state."""
+    from aiconfigurator.cli.api import cli_estimate
+
+    if not load["concurrency"]:
+        raise ValueError("a steady state")
+    tp = load["tensor_parallel"]
+    sizes = {"moe_tp_size": 1, "moe_ep_size": tp} if load["expert_parallel"] else {"moe_tp_size": tp, "moe_ep_size": 1}
+    system = f"{load['device'].lower()}_sxm"
+    shape = {"isl": load["prompt"], "osl": int(load["output"]), "batch_size": load["concurrency"], "tp_size": tp}
+    found = cli_estimate(REPOSITORIES[load["model"]], system, backend_name="vllm", **shape, **sizes)
+    return {"itl_s.p50": float(found.tpot)}
 
 
 if __name__ == "__main__":
