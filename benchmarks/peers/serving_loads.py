@@ -18,7 +18,7 @@ import math
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +68,9 @@ def main(cases: str, tool: str, place: str, configs: str) -> None:
         name = {"blis": of_blis, "inference-lab": of_lab, "aiconfigurator": quantity}[tool]
         if tool == "aiconfigurator" and quantity != "itl_s.p50":
             continue
-        chosen = [case for case in cases_of(cases, quantity=quantity) if case["scenario"]["plan"]["framework"] == "vllm"]
+        chosen = [
+            case for case in cases_of(cases, quantity=quantity) if case["scenario"]["plan"]["framework"] == "vllm"
+        ]
 
         def value(scenario: Load, name: str = name, unit: float = unit) -> float:
             key = scenario["name"]
@@ -163,7 +165,9 @@ def inference_lab(load: Load, folder: Path, configs: Path) -> Load:
         arrival = {"arrival_pattern": "closed_loop", "num_concurrent_users": load["concurrency"]}
     sd = math.sqrt(math.log1p(load["cv"] ** 2))
     mean = math.log(load["output"]) - sd**2 / 2
-    output = {"type": "lognormal", "mean": mean, "std_dev": sd} if sd else {"type": "fixed", "value": int(load["output"])}
+    output = (
+        {"type": "lognormal", "mean": mean, "std_dev": sd} if sd else {"type": "fixed", "value": int(load["output"])}
+    )
     of = json.loads((configs / load["config"]).read_text("utf-8"))
     parameters, active = PARAMETERS[load["model"]]
     told = {
