@@ -8,7 +8,7 @@ from sightline.quantities import BYTES, BYTES_PER_SECOND, SECONDS, Count, Number
 from sightline.scenario.cluster import Cluster, Question
 from sightline.scenario.model import Model
 from sightline.scenario.plan import AMOUNT, DEGREE
-from sightline.validators import FRACTION, Key, anything, fraction, list_of, quantity, text, tokens, whole
+from sightline.validators import FRACTION, Key, anything, fraction, list_of, quantity, share, text, tokens, whole
 
 if TYPE_CHECKING:
     from sightline.frameworks import Engine
@@ -22,6 +22,25 @@ SERVING_ONLY = (
     "max_concurrent_requests",
 )
 """Fields of a plan that matter under a load of many requests, not for one batch."""
+
+
+@description
+class Sampling:
+    """How each next token is drawn. An engine's defaults, which draw among all tokens, are those of this class."""
+
+    temperature: Annotated[float, AMOUNT] = 1.0
+    """What logits are divided by; 0 takes the most likely token."""
+    top_p: Annotated[float, share] = 1.0
+    """Draws among the fewest tokens that have this probability together; 1 keeps all."""
+    top_k: Annotated[int, whole(0)] = 0
+    """Draws among so many of the most likely tokens; 0 keeps all."""
+    penalties: bool = False
+    """Tokens that a sequence has are made less likely (presence, frequency or repetition)."""
+
+    @property
+    def greedy(self) -> bool:
+        """Whether the most likely token is taken."""
+        return self.temperature == 0.0 or self.top_p == 0.0 or self.top_k == 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -45,6 +64,9 @@ class Generate:
     newcomers mix evenly among the others."""
     repeated_token: bool = False
     """Prompts repeat one token, as in benchmarks that fill their inputs, so all tokens choose the same experts."""
+    sampling: Annotated[Sampling | None, anything] = None
+    """How tokens are drawn; default: the most likely one (greedy), as most benchmarks ask. Servers that are told
+    nothing draw as the model's generation_config.json says, vLLM since 0.8."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
