@@ -1,9 +1,9 @@
-"""What drawing the next token moves through memory besides the logits' maximum, in bytes per fp32 logit.
+"""What drawing the next token costs besides the logits' maximum, in bytes per fp32 logit of plain streams as long.
 
 PyTorch's operators (vLLM, v1/sample/ops/topk_topp_sampler.py of 0.15): softmax reads three times and writes (16),
-exponential noise is written (4) and divides the probabilities (12). Top-p sorts all logits, then softmax (16), sums (8),
-compares (5), fills (9) and scatters back (24); top-k alone finds its smallest logit in radix passes (24), compares and
-fills (14). With tensor parallelism the logits are gathered first and every rank draws from all of them.
+exponential noise is written (4) and divides the probabilities (12). Top-p sorts all logits, then softmax (16), sums
+(8), compares (5), fills (9) and scatters back (24); top-k alone finds its smallest logit in radix passes (24), compares
+and fills (14). With tensor parallelism the logits are gathered first and every rank draws from all of them.
 """
 
 from collections.abc import Iterator, Mapping
@@ -33,8 +33,8 @@ PASSES: Final[Mapping[Sampler, Mapping[Narrowing, tuple[float, float]]]] = {
         (False, True): (_TOP_K + _DRAW, 14.0),
         (True, True): (_TOP_P + 14.0 + _DRAW, 19.0),
     },
-    # Softmax; then draws that each read the row and leave at least half of the probability to go: two for top-p, four for
-    # top-k. Both: a search of the smallest logit of top-k first, in eight reads, and masks.
+    # Softmax; then draws that each read the row and leave at most half of the probability: two for top-p, four for
+    # top-k. Both: first a search of top-k's smallest logit, in eight reads, and masks.
     "rejection": {
         (False, False): (_DRAW, 3.0),
         (True, False): (16.0 + 2 * 4.0, 2.0),
@@ -45,9 +45,7 @@ PASSES: Final[Mapping[Sampler, Mapping[Narrowing, tuple[float, float]]]] = {
 """Bytes per logit and kernels."""
 
 
-def sampling_passes(
-    sampling: Sampling, kernels: EngineKernels, *, nvidia: bool
-) -> Iterator[tuple[Part, float, float]]:
+def sampling_passes(sampling: Sampling, kernels: EngineKernels, *, nvidia: bool) -> Iterator[tuple[Part, float, float]]:
     """Yield what drawing adds to taking the most likely token: part, bytes per logit, and kernels."""
     if sampling.penalties:
         yield "penalties", kernels.penalty_bytes, 13.0

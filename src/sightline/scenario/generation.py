@@ -26,21 +26,28 @@ SERVING_ONLY = (
 
 @description
 class Sampling:
-    """How each next token is drawn. An engine's defaults, which draw among all tokens, are those of this class."""
+    """How each next token is drawn; what is left out is as in engines that are told nothing."""
 
     temperature: Annotated[float, AMOUNT] = 1.0
-    """What logits are divided by; 0 takes the most likely token."""
+    """Divides the logits; 0 is greedy."""
     top_p: Annotated[float, share] = 1.0
-    """Draws among the fewest tokens that have this probability together; 1 keeps all."""
+    """Draws among the fewest tokens of this probability together; 1: all."""
     top_k: Annotated[int, whole(0)] = 0
-    """Draws among so many of the most likely tokens; 0 keeps all."""
+    """Draws among so many tokens; 0: all, 1 is greedy."""
     penalties: bool = False
-    """Tokens that a sequence has are made less likely (presence, frequency or repetition)."""
+    """Of presence, frequency or repetition."""
 
     @property
     def greedy(self) -> bool:
         """Whether the most likely token is taken."""
         return self.temperature == 0.0 or self.top_p == 0.0 or self.top_k == 1
+
+    @property
+    def fields(self) -> dict[str, float]:
+        """What requests, or a server's generation config, say of it; penalties as one of repetition."""
+        narrowing = {"top_p": self.top_p} if self.top_p < 1.0 else {}
+        narrowing |= {"top_k": self.top_k} if self.top_k else {}
+        return {"temperature": self.temperature, **narrowing, **({"repetition_penalty": 1.1} if self.penalties else {})}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -65,8 +72,8 @@ class Generate:
     repeated_token: bool = False
     """Prompts repeat one token, as in benchmarks that fill their inputs, so all tokens choose the same experts."""
     sampling: Annotated[Sampling | None, anything] = None
-    """How tokens are drawn; default: the most likely one (greedy), as most benchmarks ask. Servers that are told
-    nothing draw as the model's generation_config.json says, vLLM since 0.8."""
+    """How tokens are drawn; default: greedy, which costs least. Servers draw as the model's generation_config.json says
+    where requests do not (vLLM since 0.8)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -101,8 +101,7 @@ class Serve:
     slo: Annotated[Slo | None, anything] = None
     """Upper limits that a share of the requests must keep."""
     sampling: Annotated[Sampling | None, anything] = None
-    """How tokens are drawn; default: the most likely one (greedy), as most benchmarks ask. Servers that are told
-    nothing draw as the model's generation_config.json says, vLLM since 0.8."""
+    """How tokens are drawn; default: greedy."""
     seed: Annotated[int, whole(0)] = 0
     """Random seed; the same seed gives the same load."""
 

@@ -130,7 +130,8 @@ def price_passes(passes: Sequence[Program], ranks: Ranks) -> Prices:
 
 @record
 class Worker:
-    """A replica of an engine; of its scenario's workload only whether all tokens are the same, and how they are drawn, count."""
+    """A replica of an engine; of its scenario's workload count only whether tokens are all the same, and how they are
+    drawn."""
 
     scenario: GenerationScenario
     formats: Formats
