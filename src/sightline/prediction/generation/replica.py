@@ -130,7 +130,7 @@ def price_passes(passes: Sequence[Program], ranks: Ranks) -> Prices:
 
 @record
 class Worker:
-    """A replica of an engine. Of its scenario's workload only this counts: how tokens are drawn, whether all are alike."""
+    """A replica of an engine. Of its workload only this counts: how tokens are drawn, whether all are alike."""
 
     scenario: GenerationScenario
     formats: Formats
