@@ -125,6 +125,7 @@ def serving_limits(
 AllReduce = Literal["nccl", "custom", "vllm", "sglang", "trtllm"]
 ExpertDispatch = Literal["all-gather", "all-to-all", "fewest-bytes"]
 StreamKernels = Literal["scalar", "vectorized"]
+Sampler = Literal["sorting", "rejection"]
 FusedKernel = Literal["qkv", "gate-up", "norm", "layernorm", "rope", "activation", "quantization"]
 
 
@@ -158,6 +159,13 @@ class EngineKernels:
     """One kernel serves the attention of prompts and of decoding sequences in a pass that has both."""
     quantizes_head: bool = False
     """The head is quantized with the other weights."""
+    sampler: Sampler = "sorting"
+    """How tokens are drawn with top-p or top-k on NVIDIA's devices: from sorted logits, as PyTorch's operators do and
+    everything on other devices does, or by FlashInfer, which draws from all tokens until a draw is allowed."""
+    penalty_bytes: float = 85.0
+    """Bytes per logit that penalties move. Where both prompt and answer are counted anew in each step: two times 64-bit
+    counts and masks (17 each), masks and logits of repetition (10), counts and masks times their penalties and taken
+    from logits (24 and 17); vLLM, model_executor/layers/utils.py of 0.15."""
 
     def __post_init__(self) -> None:
         fix_mappings(self)

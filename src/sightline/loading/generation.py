@@ -8,11 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 from sightline import catalog
 from sightline.errors import InputError
-from sightline.loading.checks import Complaints, check, lengths_read, not_among
+from sightline.loading.checks import Complaints, built, check, lengths_read, not_among
 from sightline.loading.parts import CLUSTER, MODEL, Parts, facts_of, read_parts
 from sightline.loading.plans import ReadPlan, read_generation_plan, read_pools
 from sightline.loading.serving_plan import NOTHING
-from sightline.scenario import Cluster, Disaggregation, Engine, Generate, GenerationPlan, GenerationScenario, Model
+from sightline.scenario import (
+    Cluster,
+    Disaggregation,
+    Engine,
+    Generate,
+    GenerationPlan,
+    GenerationScenario,
+    Model,
+    Sampling,
+)
 from sightline.scenario.precision import MATMUL_FORMATS, WEIGHT_FORMATS
 from sightline.scenario.rules import ENGINE_DEGREES, GENERATION_RULES, further_devices, generation_questions
 from sightline.scenario.rules.rulebook import broken_rules
@@ -43,6 +52,7 @@ def generation_from_mapping(
     parts = read_parts(mapping, {**MODEL, **CLUSTER}, base, complaints)
     asked = check(GENERATE, parts.workload, "workload", complaints).values
     workload = {key: value for key, value in asked.items() if key != "task"}
+    workload["sampling"] = read_sampling(asked.get("sampling"), complaints)
     if workload.get("output_tokens") == 1 and "tpot_s" in parts.measured:
         complaints.add("measured.tpot_s has no meaning with workload.output_tokens 1; leave it out")
     plan, remarks = settled_plan(parts, workload, complaints, free, "generate")
@@ -60,6 +70,11 @@ def generation_from_mapping(
     lengths = lengths_read(parts.workload, workload, "workload")
     said = (*remarks, *lengths, *parts.model.remarks, *_remarks(scenario), *plan_remarks(scenario), *parts.remarks)
     return replace(scenario, warnings=said)
+
+
+def read_sampling(stated: object, complaints: Complaints) -> Sampling | None:
+    """Return how tokens are drawn, mistakes noted; None where nothing is stated."""
+    return None if stated is None else built(Sampling, stated, "workload.sampling", complaints)
 
 
 def settled_plan(

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from sightline.errors import InputError, nearest
 from sightline.loading.checks import Complaints, check
-from sightline.loading.generation import plan_remarks, settled_plan
+from sightline.loading.generation import plan_remarks, read_sampling, settled_plan
 from sightline.loading.lengths import read_lengths
 from sightline.loading.parts import CLUSTER, MODEL, read_parts
 from sightline.loading.serving_plan import check_attention_groups
@@ -162,10 +162,17 @@ def _workload(stated: object, base: Path, complaints: Complaints, remarks: list[
         remarks.append(f"workload.trace {trace} was sent as workload.arrival {show(dict(sent))}; this is simulated")
     arrival = read_arrival(arriving or sent, complaints, has_trace="trace" in values, turns="sessions" in values)
     slo = _slo(values.get("slo"), complaints, remarks)
+    sampling = read_sampling(values.get("sampling"), complaints)
     if len(complaints.problems) > before:
         return None
     return Serve(
-        requests=requests, trace=trace, arrival=arrival, sessions=sessions, slo=slo, seed=values.get("seed", 0)
+        requests=requests,
+        trace=trace,
+        arrival=arrival,
+        sessions=sessions,
+        slo=slo,
+        sampling=sampling,
+        seed=values.get("seed", 0),
     )
 
 

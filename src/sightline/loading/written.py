@@ -109,7 +109,8 @@ def _workload(workload: Workload | Generate | Serve) -> dict[str, Any]:
     lengths = written.get("lengths")
     if isinstance(lengths, Lengths):
         return written | {"lengths": lengths.to_dict()}
-    return {key: value for key, value in written.items() if key != "packing"}
+    drawn = {"sampling": as_stated(written["sampling"])} if written.get("sampling") else {}
+    return {key: value for key, value in written.items() if key != "packing"} | drawn
 
 
 def _operation(operation: Operation) -> dict[str, Any]:

@@ -94,6 +94,7 @@ def _unsupported(scenario: GenerationScenario) -> Iterator[str]:
         ("workload.continuous", work.continuous),
         ("workload.prefix_tokens", bool(work.prefix_tokens)),
         ("workload.repeated_token", work.repeated_token),
+        ("workload.sampling", work.sampling is not None and not work.sampling.greedy),
         ("plan.speculative", plan.speculative is not None),
         ("plan.disaggregate", plan.disaggregate is not None),
         ("plan.chunked_prefill", plan.chunked_prefill),

@@ -43,9 +43,10 @@ _Mixing = _Core | _Blocks | _EagerCore | _Heads | _Recurrent
 _Norm = Literal["norm", "head norm", "unfused norm", "squares", "rope", "activation", "residual", "bias"]
 _Streams = Literal["streams' norm", "mixing", "streams read", "streams written", "streams joined"]
 _Experts = Literal["choice", "permutation", "weighted sum", "sum"]
-_Outer = Literal["lookup", "embedding", "table", "capped logits", "cross-entropy", "sampling", "joined", "split"]
+_Outer = Literal["lookup", "embedding", "table", "capped logits", "cross-entropy", "joined", "split"]
+_Sampling = Literal["sampling", "temperature", "penalties", "drawing"]
 _Sum = Literal["accumulation", "input gradients summed", "pieces summed"]
-_Streaming = _Norm | _Streams | _Experts | _Outer | _Sum
+_Streaming = _Norm | _Streams | _Experts | _Outer | _Sampling | _Sum
 
 _Expansion = Literal["copy", "dequantize", "expand weights", "unpack weights", "widen", "quantization"]
 _Operand = Literal["input quantization", "gradient quantization", "weight quantization"]

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         GenerationPlan,
         GenerationScenario,
         KvTier,
+        Sampling,
         ServedAdapters,
         Speculation,
     )
@@ -54,7 +55,7 @@ else:
         {
             "sightline.frameworks": "Engine",
             "sightline.scenario.generation": "Autoscale Disaggregation Generate GenerationPlan "
-            "GenerationScenario KvTier ServedAdapters Speculation",
+            "GenerationScenario KvTier Sampling ServedAdapters Speculation",
             "sightline.scenario.operation": "AttentionOperation CollectiveOperation ElementwiseOperation "
             "GroupedMatmulOperation HostCopyOperation MatmulOperation Operation OperatorScenario",
             "sightline.scenario.serving": "Arrival RequestShape Serve ServingScenario Sessions Slo",
@@ -97,6 +98,7 @@ __all__ = [
     "Plan",
     "Pretrain",
     "RequestShape",
+    "Sampling",
     "Scenario",
     "Serve",
     "ServedAdapters",

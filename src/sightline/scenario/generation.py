@@ -8,7 +8,7 @@ from sightline.quantities import BYTES, BYTES_PER_SECOND, SECONDS, Count, Number
 from sightline.scenario.cluster import Cluster, Question
 from sightline.scenario.model import Model
 from sightline.scenario.plan import AMOUNT, DEGREE
-from sightline.validators import FRACTION, Key, anything, fraction, list_of, quantity, text, tokens, whole
+from sightline.validators import FRACTION, Key, anything, fraction, list_of, quantity, share, text, tokens, whole
 
 if TYPE_CHECKING:
     from sightline.frameworks import Engine
@@ -22,6 +22,32 @@ SERVING_ONLY = (
     "max_concurrent_requests",
 )
 """Fields of a plan that matter under a load of many requests, not for one batch."""
+
+
+@description
+class Sampling:
+    """How each next token is drawn; what is left out is as in engines that are told nothing."""
+
+    temperature: Annotated[float, AMOUNT] = 1.0
+    """Divides the logits; 0 is greedy."""
+    top_p: Annotated[float, share] = 1.0
+    """Draws among the fewest tokens of this probability together; 1: all."""
+    top_k: Annotated[int, whole(0)] = 0
+    """Draws among so many tokens; 0: all, 1 is greedy."""
+    penalties: bool = False
+    """Of presence, frequency or repetition."""
+
+    @property
+    def greedy(self) -> bool:
+        """Whether the most likely token is taken."""
+        return self.temperature == 0.0 or self.top_p == 0.0 or self.top_k == 1
+
+    @property
+    def fields(self) -> dict[str, float]:
+        """What requests, or a server's generation config, say of it; penalties as one of repetition."""
+        narrowing = {"top_p": self.top_p} if self.top_p < 1.0 else {}
+        narrowing |= {"top_k": self.top_k} if self.top_k else {}
+        return {"temperature": self.temperature, **narrowing, **({"repetition_penalty": 1.1} if self.penalties else {})}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -45,6 +71,9 @@ class Generate:
     newcomers mix evenly among the others."""
     repeated_token: bool = False
     """Prompts repeat one token, as in benchmarks that fill their inputs, so all tokens choose the same experts."""
+    sampling: Annotated[Sampling | None, anything] = None
+    """How tokens are drawn; default: greedy, which costs least. Servers draw as the model's generation_config.json says
+    where requests do not (vLLM since 0.8)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

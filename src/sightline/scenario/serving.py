@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 from sightline.content import description
 from sightline.quantities import RATE, SECONDS
 from sightline.scenario.cluster import Question
-from sightline.scenario.generation import GenerationPlan
+from sightline.scenario.generation import GenerationPlan, Sampling
 from sightline.scenario.lengths import Lengths
 from sightline.scenario.model import Model
 from sightline.validators import Key, anything, percentage, quantity, text, tokens, whole
@@ -100,6 +100,8 @@ class Serve:
     """Conversations instead of single requests."""
     slo: Annotated[Slo | None, anything] = None
     """Upper limits that a share of the requests must keep."""
+    sampling: Annotated[Sampling | None, anything] = None
+    """How tokens are drawn; default: greedy."""
     seed: Annotated[int, whole(0)] = 0
     """Random seed; the same seed gives the same load."""
 

@@ -148,7 +148,10 @@ def alike(
     """Return a generation scenario with the same model, cluster and plan and a batch of equal requests per rank."""
     plan = replace(scenario.plan, disaggregate=None)
     work = Generate(
-        batch=batch * plan.data_parallel * plan.replicas, prompt_tokens=prompt_tokens, output_tokens=output_tokens
+        batch=batch * plan.data_parallel * plan.replicas,
+        prompt_tokens=prompt_tokens,
+        output_tokens=output_tokens,
+        sampling=scenario.workload.sampling,
     )
     shared = {name: getattr(scenario, name) for name in ("name", "model", "cluster", "warnings", "unread")}
     return GenerationScenario(**shared, workload=work, plan=plan)

@@ -34,6 +34,16 @@ def test_a_vllm_command_is_a_plan():
 
 
 @pytest.mark.parametrize(
+    "command",
+    ["vllm serve a/b --override-generation-config", "sglang serve --model-path a/b --preferred-sampling-params"],
+)
+def test_how_a_server_draws_is_part_of_the_workload(command):
+    reading = read(f"""{command} '{{"temperature": 0.6, "top_k": -1, "top_p": 0.95, "presence_penalty": 1.5}}'""")
+    assert reading.scenario["workload"]["sampling"] == {"temperature": 0.6, "top_p": 0.95, "penalties": True}
+    assert not reading.unread
+
+
+@pytest.mark.parametrize(
     ("command", "missing", "plan"),
     [
         (

@@ -1,5 +1,6 @@
 """Start the servers of an engine, and read such commands back as the scenario that its servers make up."""
 
+import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -39,6 +40,8 @@ ACCEPTANCE = 0.7
 """Share of drafted tokens that are accepted: assumed, for the same reason."""
 CHANGED_MODEL = ("hf-overrides", "json-model-override-args")
 """Options with keys of a model's configuration."""
+PENALTIES: Mapping[str, float] = {"presence": 0.0, "frequency": 0.0, "repetition": 1.0}
+"""Kinds of penalties, each with the value that has no effect."""
 Row: TypeAlias = Option[Request, Options]
 """An option of an engine's server."""
 
@@ -131,6 +134,16 @@ def formats(
     return (*rows, Option(cache, write=lambda request: caches.get(request.formats.cache))) if cache else rows
 
 
+def sampling(name: str) -> Row:
+    """Return the option with how a server draws tokens where requests do not say it."""
+
+    def write(request: Request) -> str | None:
+        stated = request.scenario.workload.sampling
+        return None if stated is None else json.dumps(stated.fields)
+
+    return Option(name, write=write)
+
+
 def drafts(name: str, write: Callable[[Request], object], read: Callable[[Options], int | None]) -> Row:
     """Return the option of drafted tokens, whose acceptance no command says."""
 
@@ -194,6 +207,8 @@ class Dialect:
     """Whether a command joins a server that another one starts."""
     longest: str = ""
     """Option with the most tokens of a sequence."""
+    sampling: str = ""
+    """Option with a JSON object of how tokens are drawn."""
     variables: Mapping[str, str] = field(default_factory=dict)
     """Options by the variables of the environment that stand for them."""
     prefix: str = ""
@@ -368,7 +383,8 @@ def read_servers(found: Source, dialect: Dialect) -> Reading:
     workload = _workload(plan, plans, most[0] if most else None)
     if any("plan.replicas" in one.missing for one in servers):
         plan.pop("replicas", None)
-    scenario = {"model": known or written, "workload": workload, "plan": {"framework": dialect.engine, **plan}}
+    whole_workload = workload | _sampling(servers, dialect)
+    scenario = {"model": known or written, "workload": whole_workload, "plan": {"framework": dialect.engine, **plan}}
     missing = {} if written else {"model": "the model; the command names none"}
     counted = f", such as {devices}x h100-sxm-80gb; the command takes {devices}"
     missing |= {key: sentence for one in servers for key, sentence in one.missing.items()}
@@ -437,6 +453,16 @@ def _workload(
         prompt = max(1, most * PROMPT // (PROMPT + OUTPUT))
         output = max(1, most - prompt)
     return {"task": "generate", "batch": batch, "prompt_tokens": prompt, "output_tokens": output}
+
+
+def _sampling(servers: Sequence[Options], dialect: Dialect) -> dict[str, Any]:
+    """How tokens are drawn where a server says it; penalties count where one has an effect."""
+    found = (one.mapping(dialect.sampling) for one in servers if dialect.sampling)
+    stated: Mapping[str, Any] = next(filter(None, found), {})
+    own = {key: stated[key] for key in ("temperature", "top_p", "top_k") if key in stated and stated[key] != -1}
+    if any(stated.get(f"{kind}_penalty", usual) != usual for kind, usual in PENALTIES.items()):
+        own["penalties"] = True
+    return {"sampling": own} if own else {}
 
 
 def _assumed(workload: Mapping[str, Any], plan: Mapping[str, Any]) -> dict[str, Any]:

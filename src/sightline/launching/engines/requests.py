@@ -267,7 +267,10 @@ def as_generation(scenario: ServingScenario, load: Requests | None = None) -> Ge
     longest = max(int((part.prompt_tokens + part.output_tokens).max()) for part in parts)
     output = max(int(part.output_tokens.max()) for part in parts)
     work = Generate(
-        batch=int(running * plan.data_parallel * plan.replicas), prompt_tokens=longest - output, output_tokens=output
+        batch=int(running * plan.data_parallel * plan.replicas),
+        prompt_tokens=longest - output,
+        output_tokens=output,
+        sampling=scenario.workload.sampling,
     )
     stated = {field.name: getattr(scenario, field.name) for field in fields(scenario)}
     # An engine that takes other blocks for a load than for a batch does so by itself.

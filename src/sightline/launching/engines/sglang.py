@@ -15,6 +15,7 @@ from sightline.launching.engines.dialect import (
     formats,
     memory_share,
     number,
+    sampling,
     without,
 )
 from sightline.launching.engines.requests import Request, device_host_bytes, storage_notes
@@ -156,6 +157,7 @@ OPTIONS: Sequence[Row] = (
     Option("--cuda-graph-backend-decode", "cuda_graphs", _eager, _graphs),
     Option("--cuda-graph-backend-prefill", write=_eager),
     drafts("--speculative-algorithm", _algorithm, _drafted),
+    sampling("--preferred-sampling-params"),
     Option("--speculative-num-steps", write=_steps),
     Option("--speculative-eagle-topk", write=lambda request: None if _steps(request) is None else 1),
     Option("--speculative-num-draft-tokens", write=lambda r: None if r.drafts is None else r.drafts + 1),
@@ -237,6 +239,7 @@ DIALECT = Dialect(
     tiers=lambda options: bool(options.flag("enable-hierarchical-cache")),
     later_node=lambda options: (options.number("node-rank", least=0) or 0) > 0,
     longest="context-length",
+    sampling="preferred-sampling-params",
     files=("config",),
     prefix="SGL",
 )

@@ -16,6 +16,7 @@ from sightline.launching.engines.dialect import (
     formats,
     memory_share,
     number,
+    sampling,
     switch,
 )
 from sightline.launching.engines.requests import Request, budget_notes, host_bytes, storage_notes
@@ -125,6 +126,7 @@ OPTIONS: Sequence[Row] = (
     switch("--enable-prefix-caching", "prefix_cache"),
     Option("--enforce-eager", "cuda_graphs", lambda request: None if request.plan.cuda_graphs else True, _graphs),
     drafts("--speculative-config", _speculative, _drafted),
+    sampling("--override-generation-config"),
     Option("--kv-transfer-config", write=_transfer),
 )
 
@@ -248,6 +250,7 @@ DIALECT = Dialect(
     tiers=_has_tiers,
     later_node=lambda options: bool(options.flag("headless")) or (options.number("node-rank", least=0) or 0) > 0,
     longest="max-model-len",
+    sampling="override-generation-config",
     files=("config",),
     prefix="VLLM_",
 )

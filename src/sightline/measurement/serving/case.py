@@ -417,6 +417,7 @@ def _client_settings(scenario: ServingScenario, arguments: Mapping[str, Any], se
         think_s=arrival.think_time_s if closed else 0.0,
         ramp_up_s=arrival.ramp_up_s,
         seed=scenario.workload.seed,
+        sampling={} if scenario.workload.sampling is None else scenario.workload.sampling.fields,
         limits=Limits(stall_s=stall_s, first_s=stall_s) if stall_s else Limits(),
         warm_up=arguments["warm_up"],
     )

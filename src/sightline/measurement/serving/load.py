@@ -411,6 +411,8 @@ class ClientSettings:
     ramp_up_s: float = 0.0
     """Seconds over which they begin."""
     seed: int = 0
+    sampling: Mapping[str, float] = field(default_factory=dict)
+    """What each request says of how tokens are drawn, besides a temperature of 0."""
     limits: Limits = field(default_factory=Limits)
     warm_up: int = 4
     """Requests before the measured ones, as long as these."""
@@ -445,6 +447,7 @@ async def send_load(load: Iterable[Requests], settings: ClientSettings, on_recor
                 chat=settings.chat,
                 key_variable=settings.key_variable,
             )
+            request_format = replace(request_format, fields={**request_format.fields, **settings.sampling})
             first, load = _first_of(load)
             await _warm_up(client, request_format, settings, first)
             with _steady_memory(), _first_on_its_core():

@@ -160,6 +160,7 @@ def steady_space(space: ServingSpace, lengths: MeanLengths) -> GenerationSpace:
         output_tokens=round(lengths.output_tokens),
         prefix_tokens=round(lengths.prefix_tokens) if scenario.plan.prefix_cache else 0,
         continuous=True,
+        sampling=scenario.workload.sampling,
     )
     question = GenerationScenario(
         name=scenario.name, model=scenario.model, cluster=scenario.cluster, workload=work, plan=scenario.plan

@@ -44,6 +44,7 @@ from sightline.program import (
 )
 from sightline.program.formats import HALF_SUMS, Formats, formats_of, plain_dtype
 from sightline.program.mixer_operators import SelectedAttention
+from sightline.program.sampling import DRAWING
 from sightline.quantities import Number, anywhere, either, larger, smaller
 from sightline.scenario import Cluster, Device, GenerationPlan, GenerationScenario, Model
 
@@ -80,7 +81,7 @@ def slowdown_of(op: Operator, c: InferenceConstants) -> Number:
         return c.decode_attention_slowdown if op.decode else c.prefill_attention_slowdown
     if isinstance(op, GroupedMatmul):
         return either(op.in_slots > 0.0, *c.slowdown_of_experts(op.kernel))
-    return c.elementwise_slowdown
+    return 1.0 if op.part in DRAWING else c.elementwise_slowdown
 
 
 @record
@@ -129,7 +130,7 @@ def price_passes(passes: Sequence[Program], ranks: Ranks) -> Prices:
 
 @record
 class Worker:
-    """A replica of an engine; of its scenario's workload only whether all tokens are the same counts."""
+    """A replica of an engine. Of its workload only this counts: how tokens are drawn, whether all are alike."""
 
     scenario: GenerationScenario
     formats: Formats

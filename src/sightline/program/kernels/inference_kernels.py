@@ -12,6 +12,7 @@ from sightline.program.mixer_operators import index_scores, selected_attention
 from sightline.program.operators import ATTENTION_CORE, CachedAttention, GroupedMatmul, Matmul, Module, Operator, Part
 from sightline.program.program import Step, group_by_group
 from sightline.program.routing import Batch, RoutedExperts, busiest_share, expected_active
+from sightline.program.sampling import sampling_passes
 from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import Number, anywhere, either, plain, rounded_up, smaller
 from sightline.scenario import Experts, GenerationScenario, LayerKind, LinearAttention, SparseAttention
@@ -395,9 +396,15 @@ class InferenceKernels(InferenceAttention):
         return [Step((*products, *self.collective("head", "all_gather", self.element_bytes * rows * vocabulary)))]
 
     def choose(self) -> list[Step]:
-        """The choice of the next token."""
-        elements = 6.0 * self.batch.logits * self.model.vocab_size
-        return [Step((self.stream("head", "sampling", "sampling", elements, kernels=4.0),))]
+        """The choice of the next token: logits in fp32 and their maximum, after what draws it as the workload says."""
+        logits = self.batch.logits * self.model.vocab_size
+        steps = [Step((self.stream("head", "sampling", "sampling", 6.0 * logits, kernels=4.0),))]
+        if self.sampling is None:
+            return steps
+        for part, each, kernels in sampling_passes(self.sampling, self.engine.kernels, nvidia=self.nvidia):
+            elements = each / self.element_bytes * logits
+            steps.append(Step((self.stream("head", part, "sampling", elements, kernels=kernels),)))
+        return steps
 
 
 MATRIX_UNIT = 1.5
@@ -428,4 +435,6 @@ def inference_kernels(scenario: GenerationScenario, formats: Formats, batch: Bat
         expands_weights=expands,
         captured_tokens=either(plan.cuda_graphs, plan.engine.kernels.captured_tokens, 0.0),
         adapters=plan.lora_adapters,
+        sampling=scenario.workload.sampling,
+        nvidia=device.architecture.startswith("sm_"),
     )

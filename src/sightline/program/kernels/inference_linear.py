@@ -25,7 +25,7 @@ from sightline.program.routing import Batch, SequenceGroup, expected_active
 from sightline.program.shapes import Shapes
 from sightline.quantities import Number, anywhere, identity
 from sightline.scenario.cluster import CollectiveKind
-from sightline.scenario.generation import ServedAdapters
+from sightline.scenario.generation import Sampling, ServedAdapters
 
 
 @record
@@ -48,6 +48,10 @@ class InferenceLinear(Shapes):
     """Tokens up to which a pass with prompts runs from captured graphs."""
     adapters: ServedAdapters | None = None
     """Low-rank adapters next to all linear layers, one of them for each sequence."""
+    sampling: Sampling | None = None
+    """How tokens are drawn; None: the most likely one."""
+    nvidia: bool = True
+    """The device is NVIDIA's, for which engines have sampling kernels."""
 
     @property
     def group(self) -> SequenceGroup:
