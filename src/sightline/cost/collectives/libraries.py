@@ -296,6 +296,8 @@ def sharing_half(constants: CollectiveConstants) -> CollectiveConstants:
 
 PCIE = "pcie"
 """Name of the topology of devices whose links meet in the host, and of the calibration of those nobody measured."""
+NOT_ALL_JOINED = ("ring", "torus")
+"""Topologies in which a device has no link to each of the others."""
 NCCL = "nccl"
 CUSTOM = "custom"
 """The kernels of the usual engine."""
@@ -355,8 +357,8 @@ def cluster_collectives(
     """Return the constants for a cluster's links, of the newest version of NCCL unless one is named.
 
     With ``all_reduce`` as in ``load_custom``, sums inside a node take the faster of NCCL and that engine's kernels,
-    up to the size at which the engine turns to NCCL; those kernels load from peers, and engines have none without
-    peer-to-peer access (vLLM 0.24 custom_all_reduce.py, ``_can_p2p``). Families without kernels take their relative's. With
+    up to the size at which the engine turns to NCCL; those kernels load from every peer, so that there are none without
+    peer-to-peer access or a link to each (vLLM's custom_all_reduce.py: ``_can_p2p``, ``is_fully_connected``). Families without kernels take their relative's. With
     ``whole_domain`` those kernels reach all devices that one switch joins, though fewer were measured. A
     ``block_bandwidth`` is what a block of theirs takes in where blocks share messages evenly, as over a switch.
     Without ``launches`` only what links do takes time.
@@ -402,7 +404,7 @@ def _constants(
     library = _library(next(_families(device, link)), version, device)
     if link.shares is not None:
         library = replace(library, kinds={k: replace(kind, shares=link.shares) for k, kind in library.kinds.items()})
-    if all_reduce == NCCL or not link.peer_to_peer:
+    if all_reduce == NCCL or not link.peer_to_peer or link.topology in NOT_ALL_JOINED:
         return library
     with_kernels = next(f for f in _families(device, link) if "custom" in entry("calibrations", f"{f}/collectives"))
     return replace(library, custom=load_custom(with_kernels, all_reduce))
