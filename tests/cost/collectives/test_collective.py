@@ -229,6 +229,17 @@ def test_an_all_to_all_gains_nothing_from_bridges() -> None:
     assert slow_s == pytest.approx(fast_s)
 
 
+@pytest.mark.parametrize(
+    ("size", "measured_s"), [(2**15, 18.8e-6), (2**18, 66.3e-6), (2**21, 272e-6), (2**25, 3.97e-3)]
+)
+def test_peers_over_pcie_take_what_was_measured_on_devices_never_fitted(size: int, measured_s: float) -> None:
+    # Four RTX 4090 whose driver grants peer access: tinygrad/open-gpu-kernel-modules#22.
+    cluster = read_cluster({"devices": "4x rtx-4090", "intra_node": "pcie4"})
+    assert timed("all_reduce", float(size), 4, cluster_collectives(cluster), cluster) == pytest.approx(
+        measured_s, rel=0.07
+    )
+
+
 def test_a_mesh_pair_uses_one_of_its_links() -> None:
     mesh = replace(CLUSTER, intra_node=replace(NVLINK, topology="full-mesh"))
     assert timed("all_reduce", 1e9, 8, cluster=mesh) == timed("all_reduce", 1e9, 8)

@@ -357,10 +357,11 @@ def cluster_collectives(
     """Return the constants for a cluster's links, of the newest version of NCCL unless one is named.
 
     With ``all_reduce`` as in ``load_custom``, sums inside a node take the faster of NCCL and that engine's kernels,
-    up to the size at which the engine turns to NCCL; those kernels load from every peer, so that there are none without
-    peer-to-peer access or a link to each (vLLM's custom_all_reduce.py: ``_can_p2p``, ``is_fully_connected``). Families without kernels take their relative's. With
-    ``whole_domain`` those kernels reach all devices that one switch joins, though fewer were measured. A
-    ``block_bandwidth`` is what a block of theirs takes in where blocks share messages evenly, as over a switch.
+    up to the size at which the engine turns to NCCL. Those kernels load from every peer: there are none without
+    peer-to-peer access or a link to each (vLLM's custom_all_reduce.py: ``_can_p2p``, ``is_fully_connected``). Families
+    without kernels take their relative's. With ``whole_domain`` those kernels reach all devices that one switch joins,
+    though fewer were measured. A ``block_bandwidth`` is what a block of theirs takes in where blocks share messages
+    evenly, as over a switch.
     Without ``launches`` only what links do takes time.
     """
     link = cluster.intra_node
