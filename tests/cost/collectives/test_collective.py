@@ -229,10 +229,29 @@ def test_an_all_to_all_gains_nothing_from_bridges() -> None:
     assert slow_s == pytest.approx(fast_s)
 
 
+@pytest.mark.parametrize(
+    ("size", "measured_s"), [(2**15, 18.8e-6), (2**18, 66.3e-6), (2**21, 272e-6), (2**25, 3.97e-3)]
+)
+def test_peers_over_pcie_take_what_was_measured_on_devices_never_fitted(size: int, measured_s: float) -> None:
+    # Four RTX 4090 whose driver grants peer access: tinygrad/open-gpu-kernel-modules#22.
+    cluster = read_cluster({"devices": "4x rtx-4090", "intra_node": "pcie4"})
+    assert timed("all_reduce", float(size), 4, cluster_collectives(cluster), cluster) == pytest.approx(
+        measured_s, rel=0.07
+    )
+
+
 def test_a_mesh_pair_uses_one_of_its_links() -> None:
     mesh = replace(CLUSTER, intra_node=replace(NVLINK, topology="full-mesh"))
     assert timed("all_reduce", 1e9, 8, cluster=mesh) == timed("all_reduce", 1e9, 8)
     assert timed("all_reduce", 1e9, 2, cluster=mesh) > 6 * timed("all_reduce", 1e9, 2)
+
+
+@pytest.mark.parametrize(("ranks", "size", "measured_s"), [(2, 2**18, 11.45e-6), (2, 2**23, 181e-6), (4, 2**22, 64e-6)])
+def test_two_devices_of_a_mesh_node_have_no_more_than_their_link(ranks: int, size: int, measured_s: float) -> None:
+    # vLLM's kernels on MI300X: ROCm/aiter#801, vllm-project/vllm#19744.
+    cluster = read_cluster(f"{ranks}x mi300x")
+    time_s = timed("all_reduce", float(size), ranks, cluster_collectives(cluster, all_reduce="custom"), cluster)
+    assert time_s == pytest.approx(measured_s, rel=0.12)
 
 
 def test_trees_keep_small_all_reduces_on_many_nodes_fast() -> None:
@@ -262,6 +281,11 @@ def test_engines_kernels_are_faster_for_small_sums_inside_a_node_only(engine: st
         assert timed("all_reduce", 2.0**14, ranks, kernels) < 0.6 * timed("all_reduce", 2.0**14, ranks, nccl)
     for kind, size, ranks in (("all_reduce", 2.0**30, 8), ("all_reduce", 2.0**14, 16), ("all_gather", 2.0**14, 8)):
         assert timed(kind, size, ranks, kernels) == timed(kind, size, ranks, nccl)
+
+
+@pytest.mark.parametrize("devices", ["2x rtx-4090", "8x v100-sxm2-16gb"])
+def test_engines_have_no_kernels_for_peers_they_cannot_reach(devices: str) -> None:
+    assert cluster_collectives(read_cluster(devices), all_reduce="custom").custom is None
 
 
 def test_an_unknown_engine_is_named_with_what_there_is() -> None:

@@ -313,9 +313,9 @@ def _wires(kind: str, group: Group, cluster: Links, fitted: KindConstants, *, sh
     Links that meet in the host share its root, by what their server was measured to leave them. Without peer-to-peer
     access every byte is written to and read from host memory, as fast as the host exchanges data with one device, and
     all ranks together as its memory allows: eight RTX 5090 on two Xeon 8480 reach 28 GB/s and four 35 GB/s
-    (NVIDIA/nccl#1639), 25 and 33 here. In a full mesh a device has one link per peer, so a smaller group uses only some
-    of them; a torus gives the dimensions that the group spans, of which a pair's message takes one link. The fabric
-    between nodes may carry less than their ports.
+    (NVIDIA/nccl#1639), 25 and 33 here. In a full mesh a device has one link per peer of a full node, so a smaller group
+    uses only some of them; a torus gives the dimensions that the group spans, of which a pair's message takes one link.
+    The fabric between nodes may carry less than their ports.
     """
     link, r = cluster.intra_node, group.ranks_per_node
     bandwidth = link.bandwidth
@@ -326,7 +326,7 @@ def _wires(kind: str, group: Group, cluster: Links, fitted: KindConstants, *, sh
             in_memory = cluster.host.memory_bandwidth / (2.0 * r)
             bandwidth = smaller(smaller(bandwidth, cluster.host.device_bandwidth), in_memory)
     elif link.topology == "full-mesh":
-        bandwidth = bandwidth * larger(1, r - 1) / max(1, cluster.per_node - 1)
+        bandwidth = bandwidth * larger(1, r - 1) / max(1, cluster.per_node - 1, cluster.full_node - 1)
     elif link.topology == "ring":
         bandwidth = bandwidth * smaller(1.0, 0.5 * larger(1, r - 1))
     elif link.topology == "torus":

@@ -169,6 +169,10 @@ class Links(Protocol):
         """Devices in a node."""
 
     @property
+    def full_node(self) -> int:
+        """Devices of such a node that is full; 0 where that is unknown."""
+
+    @property
     def intra_node(self) -> Interconnect:
         """The links between them."""
 
@@ -260,6 +264,7 @@ class Node(NamedTuple):
     intra_node: Interconnect
     network: Network
     host: Host
+    full_node: int = 0
 
 
 def over_bridge(cluster: Links) -> Node:
@@ -291,6 +296,8 @@ def sharing_half(constants: CollectiveConstants) -> CollectiveConstants:
 
 PCIE = "pcie"
 """Name of the topology of devices whose links meet in the host, and of the calibration of those nobody measured."""
+NOT_ALL_JOINED = ("ring", "torus")
+"""Topologies in which a device has no link to each of the others."""
 NCCL = "nccl"
 CUSTOM = "custom"
 """The kernels of the usual engine."""
@@ -350,9 +357,11 @@ def cluster_collectives(
     """Return the constants for a cluster's links, of the newest version of NCCL unless one is named.
 
     With ``all_reduce`` as in ``load_custom``, sums inside a node take the faster of NCCL and that engine's kernels,
-    up to the size at which the engine turns to NCCL. Families without kernels take their relative's. With
-    ``whole_domain`` those kernels reach all devices that one switch joins, though fewer were measured. A
-    ``block_bandwidth`` is what a block of theirs takes in where blocks share messages evenly, as over a switch.
+    up to the size at which the engine turns to NCCL. Those kernels load from every peer: there are none without
+    peer-to-peer access or a link to each (vLLM's custom_all_reduce.py: ``_can_p2p``, ``is_fully_connected``). Families
+    without kernels take their relative's. With ``whole_domain`` those kernels reach all devices that one switch joins,
+    though fewer were measured. A ``block_bandwidth`` is what a block of theirs takes in where blocks share messages
+    evenly, as over a switch.
     Without ``launches`` only what links do takes time.
     """
     link = cluster.intra_node
@@ -396,7 +405,7 @@ def _constants(
     library = _library(next(_families(device, link)), version, device)
     if link.shares is not None:
         library = replace(library, kinds={k: replace(kind, shares=link.shares) for k, kind in library.kinds.items()})
-    if all_reduce == NCCL:
+    if all_reduce == NCCL or not link.peer_to_peer or link.topology in NOT_ALL_JOINED:
         return library
     with_kernels = next(f for f in _families(device, link) if "custom" in entry("calibrations", f"{f}/collectives"))
     return replace(library, custom=load_custom(with_kernels, all_reduce))
