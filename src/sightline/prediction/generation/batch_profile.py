@@ -13,11 +13,11 @@ from sightline.cost.device_model import device_model
 from sightline.cost.families import Evidence, evidence_of, family_of
 from sightline.cost.l2 import l2_s
 from sightline.cost.matmul import matmul_evidence
+from sightline.cost.power import watts_of
 from sightline.prediction.changes import what_would_fit
 from sightline.prediction.common_figures import (
     MEASURED_DTYPES,
     bound_of,
-    energy_of_generation_j,
     intervals,
     lower_bounds,
     operator_row,
@@ -228,12 +228,35 @@ def profile_of(
         limits=lambda _: _limits(whole, workers.moved_s),
         levels=lambda p: summed(*p.levels_by_phase.values()),
         levels_by_phase=lambda _: levels_by_phase(workers, whole["prefill"], whole["decode"], constants),
-        energy_j=lambda p: energy_of_generation_j(scenario, p.limits),
+        energy_j=lambda _: energy_j(workers, whole, constants),
         evidence=lambda _: evidence_of_passes(workers.decoding.worker) | {"framework": evidence},
         missing=lambda _: {} if evidence == "calibrated" else _missing(workers.decoding.worker),
         warnings=lambda _: (*scenario.warnings, *_remarks(workers.decoding.worker)),
         **details,
     )
+
+
+def energy_j(workers: Workers, whole: Mapping[str, Phase], constants: InferenceConstants) -> Number:
+    """Return the joules of all devices in a batch's prefill and decoding; of separate workers one kind idles meanwhile.
+
+    Left out: hosts, network, cooling.
+    """
+    cluster, plan, split = workers.scenario.cluster, workers.scenario.plan, workers.scenario.plan.disaggregate
+    prefilling, decoding = (workers.prefilling, workers.prefilling.prefill), (workers.decoding, workers.decoding.decode)
+    pools = [(cluster, cluster.devices)] * 2
+    if split is not None:
+        pools = [(split.prefill_cluster or cluster, split.prefill.devices), (cluster, plan.devices)]
+    joules: Number = 0.0
+    for place, (phase, (priced, one)) in enumerate(zip(whole.values(), (prefilling, decoding), strict=True)):
+        own, seconds = constants if place else workers.prefill_constants or constants, phase.pass_s
+        streaming, arithmetic = map(priced.of_each, one.utilization(own))
+        (there, devices), work_s = pools[place], phase.times.work_s
+        joules = joules + devices * watts_of(there).joules(seconds, streaming * work_s, arithmetic * work_s)
+        if split is not None:
+            other, idle = pools[1 - place]
+            joules = joules + idle * other.device.idle_w * seconds
+    moving = sum(devices * watts_of(there).idle for there, devices in pools) if split is not None else 0.0
+    return joules + moving * workers.moved_s
 
 
 def engine_constants(scenario: GenerationScenario) -> tuple[InferenceConstants, str]:

@@ -99,6 +99,15 @@ class PricedPass:
             inside = partial(least_time_s, c=constants, model=self.device_model)
         return in_setting(self.program.operators, self.prices, inside)
 
+    def utilization(self, constants: InferenceConstants) -> tuple[Number, Number]:
+        """Return the shares of the memory's bandwidth and of the peak that its operators but collectives reach."""
+        prices = self.in_engine(constants)
+        own = [(block.count * op.count, op) for block in self.program.blocks for op in block.operators]
+        priced = [(count, prices[id(op)]) for count, op in own if not isinstance(op, Collective)]
+        work_s = sum((count * price.time_s for count, price in priced), 0.0)
+        streaming_s = sum((count * price.memory_s for count, price in priced), 0.0)
+        return streaming_s / work_s, sum((count * price.compute_s for count, price in priced), 0.0) / work_s
+
     def of_group(self, place: int | None) -> "PricedPass":
         """Return the pass with no other operators than those of one group of its batch's several, or of all tokens."""
 
