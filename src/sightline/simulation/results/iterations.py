@@ -195,8 +195,8 @@ def busy_by_bound(
 ) -> tuple[dict[str, float], float]:
     """Return the seconds of all ranks with an iteration under way, by what bounds it (``BOUNDS``), and their joules.
 
-    The joules are those of one device per rank. Iterations with prompts and those without are each split as their mean one. Left out: prompts behind a cached
-    context. ``ahead``: iterations are scheduled while the ones before them run.
+    The joules are those of one device per rank. Iterations with prompts and those without are each split as their mean
+    one. Left out: prompts behind a cached context. ``ahead``: iterations are scheduled while the ones before them run.
     """
     busy, joules, watts = dict.fromkeys(BOUNDS, 0.0), 0.0, watts_of(worker.scenario.cluster)
     for batch, seconds in _mean_batches(sums, 1.0 + float(drafted_tokens(worker.plan))):
