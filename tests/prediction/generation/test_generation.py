@@ -278,3 +278,19 @@ def test_a_prompt_of_one_token_is_decoded():
     assert waits_s > 0
     longer = generation(prompt_tokens=2, plan={"framework": "lmdeploy"})
     assert predict(longer).ttft_s - predict(scenario).ttft_s > 0.9 * waits_s
+
+
+def test_llm_int8_launches_many_kernels_from_python():
+    # bitsandbytes benchmarking/README.md: Llama 3.1 8B on an H100, 24.4 ms a token in bf16, 81.7 ms with LLM.int8.
+    plain, outliers = (
+        predict(
+            generation(
+                model="llama-3.1-8b",
+                cluster="1x h100-sxm-80gb",
+                batch=1,
+                plan={"framework": "transformers", "quantization": q},
+            )
+        ).tpot_s
+        for q in ("none", "llm-int8")
+    )
+    assert outliers - plain == pytest.approx(0.0573, rel=0.2)
