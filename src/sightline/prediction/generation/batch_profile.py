@@ -13,7 +13,7 @@ from sightline.cost.device_model import device_model
 from sightline.cost.families import Evidence, evidence_of, family_of
 from sightline.cost.l2 import l2_s
 from sightline.cost.matmul import matmul_evidence
-from sightline.cost.power import watts_of
+from sightline.cost.power import Watts, watts_of
 from sightline.prediction.changes import what_would_fit
 from sightline.prediction.common_figures import (
     MEASURED_DTYPES,
@@ -241,22 +241,23 @@ def energy_j(workers: Workers, whole: Mapping[str, Phase], constants: InferenceC
 
     Left out: hosts, network, cooling.
     """
-    cluster, plan, split = workers.scenario.cluster, workers.scenario.plan, workers.scenario.plan.disaggregate
-    prefilling, decoding = (workers.prefilling, workers.prefilling.prefill), (workers.decoding, workers.decoding.decode)
-    pools = [(cluster, cluster.devices)] * 2
-    if split is not None:
-        pools = [(split.prefill_cluster or cluster, split.prefill.devices), (cluster, plan.devices)]
+    scenario, split = workers.scenario, workers.scenario.plan.disaggregate
+    cluster, prefilling, decoding = scenario.cluster, workers.prefilling, workers.decoding
+    steps = [(prefilling, prefilling.prefill, workers.prefill_constants or constants)]
+    steps.append((decoding, decoding.decode, constants))
+    pools: list[tuple[Number, Watts]] = [(cluster.devices, watts_of(cluster))] * 2
     joules: Number = 0.0
-    for place, (phase, (priced, one)) in enumerate(zip(whole.values(), (prefilling, decoding), strict=True)):
-        own, seconds = constants if place else workers.prefill_constants or constants, phase.pass_s
+    if split is not None:
+        apart = watts_of(split.prefill_cluster or cluster)
+        pools = [(split.prefill.devices, apart), (scenario.plan.devices, pools[1][1])]
+        joules = workers.moved_s * sum(devices * watts.idle for devices, watts in pools)
+    for place, (phase, (priced, one, own)) in enumerate(zip(whole.values(), steps, strict=True)):
         streaming, arithmetic = map(priced.of_each, one.utilization(own))
-        (there, devices), work_s = pools[place], phase.times.work_s
-        joules = joules + devices * watts_of(there).joules(seconds, streaming * work_s, arithmetic * work_s)
+        (devices, watts), (idle, others), work_s = pools[place], pools[1 - place], phase.times.work_s
+        joules = joules + devices * watts.joules(phase.pass_s, streaming * work_s, arithmetic * work_s)
         if split is not None:
-            other, idle = pools[1 - place]
-            joules = joules + idle * other.device.idle_w * seconds
-    moving = sum(devices * watts_of(there).idle for there, devices in pools) if split is not None else 0.0
-    return joules + moving * workers.moved_s
+            joules = joules + idle * others.idle * phase.pass_s
+    return joules
 
 
 def engine_constants(scenario: GenerationScenario) -> tuple[InferenceConstants, str]:

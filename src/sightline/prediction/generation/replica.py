@@ -57,7 +57,8 @@ def time_in_engine(op: Operator, cost: OperatorCost, c: InferenceConstants) -> N
         return cost.time_s * c.collective_slowdown + (cost.time_s > 0.0) * c.synchronization_s
     gap_s = c.kernel_gap_s * op.kernels
     if isinstance(op, MatrixVector):
-        legs = (cost.memory_s / c.vector_memory_fraction, cost.time_s * UNIT_BANDWIDTH / c.vector_unit_bandwidth)
+        over_units = 1.0 if op.on_matrix_units else UNIT_BANDWIDTH / c.vector_unit_bandwidth
+        legs = (cost.memory_s / c.vector_memory_fraction, cost.time_s * over_units)
         few_rows = op.m <= op.most_rows
         return either(few_rows, overlapped(*legs), cost.time_s * c.matmul_slowdown) + gap_s
     return cost.time_s * slowdown_of(op, c) + gap_s
