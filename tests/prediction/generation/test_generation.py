@@ -294,3 +294,24 @@ def test_llm_int8_launches_many_kernels_from_python():
         for q in ("none", "llm-int8")
     )
     assert outliers - plain == pytest.approx(0.0573, rel=0.2)
+
+
+def test_four_bit_kernels_of_turbomind_take_as_long_as_their_weights():
+    # Matrix units keep up with the memory until 64 rows, of which the profiler's time is no part.
+    by_rows = [
+        predict(
+            generation(
+                model="llama-2-7b",
+                cluster="1x rtx-4090",
+                batch=batch,
+                plan={"framework": "lmdeploy", "quantization": "w4a16"},
+            )
+        )
+        for batch in (1, 16)
+    ]
+    (few, many) = [
+        sum(row.time_s for row in profile.rows if row.phase == "decode" and row.operator in ("matmul", "up", "down"))
+        for profile in by_rows
+    ]
+    assert many < 1.1 * few
+    assert not any(row.operator in ("rope", "cache write") for row in by_rows[0].rows if row.phase == "decode")

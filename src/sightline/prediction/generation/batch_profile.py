@@ -44,7 +44,7 @@ from sightline.profile.profile import exposed
 from sightline.program import Collective
 from sightline.program.blocks.layer import mixer_of
 from sightline.program.formats import cache_word, conversion
-from sightline.quantities import Number, larger
+from sightline.quantities import Count, Number, larger
 from sightline.scenario import Device, GenerationScenario
 
 if TYPE_CHECKING:
@@ -245,7 +245,7 @@ def energy_j(workers: Workers, whole: Mapping[str, Phase], constants: InferenceC
     cluster, prefilling, decoding = scenario.cluster, workers.prefilling, workers.decoding
     steps = [(prefilling, prefilling.prefill, workers.prefill_constants or constants)]
     steps.append((decoding, decoding.decode, constants))
-    pools: list[tuple[Number, Watts]] = [(cluster.devices, watts_of(cluster))] * 2
+    pools: list[tuple[Count, Watts]] = [(cluster.devices, watts_of(cluster))] * 2
     joules: Number = 0.0
     if split is not None:
         apart = watts_of(split.prefill_cluster or cluster)
