@@ -526,11 +526,13 @@ def _of_family(model: DeviceModel, kernel: str, dtype: str) -> MatmulConstants:
 def price_matrix_vector(alike: Alike, on: Ranks) -> OperatorCost:
     """The time of few rows is what the compute units need at ``UNIT_BANDWIDTH`` each; of many, a matmul's.
 
-    On matrix units few rows take the start of a kernel and their arithmetic.
+    On matrix units few rows take the start of a kernel and their arithmetic, and many what they do in 16 bits.
     """
     device, few = on.device_model.device, np.less_equal(alike.together.m, alike.first.most_rows)
+    if alike.first.on_matrix_units:
+        plain = on.device_model.constants(_of_family, "16-bit", alike.first.dtype)
+        many = matmul_cost(alike.together, device, plain)
+        return many._replace(time_s=np.where(few, many.compute_s / plain.peak_fraction + plain.latency_s, many.time_s))
     many = price_matmuls(alike, on)
     units_s = many.memory_s * device.memory_bandwidth / (device.compute_units * UNIT_BANDWIDTH)
-    if alike.first.on_matrix_units:
-        units_s = many.compute_s + on.device_model.constants(_of_family, "16-bit", alike.first.dtype).latency_s
     return many._replace(time_s=np.where(few, units_s, many.time_s))
