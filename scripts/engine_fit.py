@@ -573,8 +573,10 @@ def _statistics(cases: Sequence[LeftOut], term: float, source: float) -> dict[st
 
 
 WRITTEN_BY = "python scripts/fit_inference.py --data DIR"
-EAGER: Mapping[str, Prior] = priors_of(manifest("inference")["eager"])
-"""Priors of engines that launch kernel by kernel from Python."""
+KINDS: Mapping[str, Mapping[str, Prior]] = {
+    kind: priors_of(stated) for kind, stated in {"": {}, **manifest("inference")["kinds"]}.items()
+}
+"""Priors of engines that launch kernel by kernel from Python, and of those whose loop is compiled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -589,8 +591,8 @@ class EngineSet:
     free: Sequence[str]
     apart: bool = False
     """The line is another program than the engine's own set is of: its constants lie around the prior."""
-    eager: bool = False
-    """It launches kernel by kernel from Python."""
+    kind: str = ""
+    """Which priors of its own it has; empty for none."""
     lines: Sequence[str] = ()
     """Release lines whose cases count; empty for all."""
     group: str = ""
@@ -639,7 +641,7 @@ def fits_of(
     found: dict[str, tuple[EngineSet, InferenceFit]] = {}
     for one in sorted((one for one in SETS if one.engine == engine), key=lambda one: bool(one.line)):
         near = found[""][1].constants if one.line and not one.apart else {}
-        priors = {**(priors_around(near) if near else PRIORS), **(EAGER if one.eager else {})}
+        priors = {**(priors_around(near) if near else PRIORS), **KINDS[one.kind]}
         found[one.line] = one, fit_inference(cases_of(one), one.free, priors)
     return found
 

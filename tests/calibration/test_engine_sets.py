@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from engine_cases import cases_of
-from engine_fit import EAGER, PRIORS, SETS, fits_of, separate_lines
+from engine_fit import KINDS, PRIORS, SETS, fits_of, separate_lines
 
 from sightline.catalog import entry, names
 from sightline.validation.cases import publisher
@@ -49,10 +49,10 @@ def test_sources_are_repositories_or_whoever_is_named_first():
 
 
 def test_engines_that_launch_from_python_start_at_its_launches():
-    assert EAGER["launch_s"].value > 3 * PRIORS["launch_s"].value
-    assert {one.engine for one in SETS if one.eager} == {"transformers", "litgpt"}
+    assert KINDS["eager"]["launch_s"].value > 3 * PRIORS["launch_s"].value
+    assert {one.engine for one in SETS if one.kind == "eager"} == {"transformers", "litgpt"}
     found = fits_of("transformers", lambda of: cases_of(of, PUBLISHED))[""][1]
-    assert found.asked["launch_s"] == EAGER["launch_s"]
+    assert found.asked["launch_s"] == KINDS["eager"]["launch_s"]
 
 
 def test_a_rerun_reproduces_the_shipped_constants():

@@ -65,7 +65,7 @@ def half_width_without(part: str, distance: Distance, suite: str) -> float | Non
     return None if width is None else float(width)
 
 
-UNKNOWN: Mapping[str, Any] = {"maker": "", "memory": "", "families": ()}
+UNKNOWN: Mapping[str, Any] = {"maker": "", "memory": "", "families": (), "byte_pj": 130.0}
 SEVERAL = ("generic", "pcie")
 """Families of several devices together; other families without an architecture are a user's, for that device."""
 MEASURED_MAKER = "nvidia"

@@ -19,6 +19,7 @@ from sightline.cost.prices import Alike, OperatorCost, Ranks
 from sightline.program import GroupedMatmul
 from sightline.quantities import Number
 from sightline.scenario import Device
+from sightline.scenario.precision import MATMUL_FORMATS
 
 GroupedLayout = Literal["masked", "contiguous"]
 """How tokens lie before the kernel: each expert's in a slot of fixed size, as decoding under a CUDA graph needs, or one
@@ -69,7 +70,8 @@ def load_grouped(
     calibration: str, kernel: str = "16-bit", layout: GroupedLayout = "masked"
 ) -> tuple[GroupedConstants, str]:
     """Return the constants of a weight format in the calibration of that name, and their evidence."""
-    chosen = entry("calibrations", f"{calibration}/grouped")["kernels"][kernel]
+    kernels = entry("calibrations", f"{calibration}/grouped")["kernels"]
+    chosen = kernels[next(name for name in (kernel, *MATMUL_FORMATS[kernel].nearest) if name in kernels)]
     return GroupedConstants.from_mapping(chosen[layout]), str(chosen["evidence"])
 
 

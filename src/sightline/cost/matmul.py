@@ -19,7 +19,7 @@ from sightline.cost.prices import Alike, OperatorCost, Ranks, kept_in_l2
 from sightline.cost.residual_surface import ResidualSurface
 from sightline.program import Matmul
 from sightline.program.formats import FP32_ROUTER, HALF_SUMS
-from sightline.quantities import PLAIN, Number, distinct, rounded_up
+from sightline.quantities import PLAIN, Number, distinct, larger, rounded_up
 from sightline.scenario import Device
 from sightline.scenario.precision import MATMUL_FORMATS
 
@@ -99,6 +99,12 @@ class MatmulConstants(Stated):
         if self.surface is None:
             return 1.0
         return self.surface.factor(m, n, k, kind=kind_of(m) if self.surface.kinds > 1 else 0)
+
+    def started_as(self, other: "MatmulConstants") -> "MatmulConstants":
+        """The same without what kernels take longer to start than ``other``'s: what the profiler takes around them."""
+        longer = larger(self.latency_s - other.latency_s, 0.0)
+        vector_latency_s = larger(self.vector_latency_s - longer, other.latency_s)
+        return replace(self, latency_s=self.latency_s - longer, vector_latency_s=vector_latency_s)
 
     def of_older_library(self, device: Device) -> "MatmulConstants":
         """The same of CUDA 11.6 and before, which multiplied such rows on the vector units."""
@@ -489,6 +495,9 @@ def fp32_router_cost(x: Matmul, device: Device) -> OperatorCost:
     return OperatorCost.on_roofline(time_s, compute_s, memory_s)
 
 
+PROFILED = ("w8a8", "w8a16", "w4a16")
+"""Formats whose tables TensorRT's profiler of layers took (aiconfigurator collector/trtllm/collect_gemm_trt.py), with 4
+to 6 us around the smallest product more than other formats have: an engine's kernels follow each other without."""
 UNIT_BANDWIDTH = 10e9
 """Bytes per second and compute unit at which matrix-vector kernels are priced before an engine's own rate is known."""
 
@@ -506,14 +515,24 @@ def _of_family(model: DeviceModel, kernel: str, dtype: str) -> MatmulConstants:
     device = model.device
     family = (full_rate_family if dtype == HALF_SUMS else family_of)(device, "matmul")
     if model.kernels.single_products:
-        return borrowed_matmul(family, device, kernel).without_quantization()
+        constants = borrowed_matmul(family, device, kernel).without_quantization()
+        if model.kernels.eager or kernel not in PROFILED:
+            return constants
+        return constants.started_as(borrowed_matmul(family, device))
     constants = load_matmul(family, kernel).without_quantization().without_surface()
     return constants.of_older_library(device) if model.kernels.older_matmuls else constants
 
 
 def price_matrix_vector(alike: Alike, on: Ranks) -> OperatorCost:
-    """The time of few rows is what the compute units need at ``UNIT_BANDWIDTH`` each; of many, a matmul's."""
+    """The time of few rows is what the compute units need at ``UNIT_BANDWIDTH`` each; of many, a matmul's.
+
+    On matrix units few rows take the start of a kernel and their arithmetic, and many what they do in 16 bits.
+    """
     device, few = on.device_model.device, np.less_equal(alike.together.m, alike.first.most_rows)
+    if alike.first.on_matrix_units:
+        plain = on.device_model.constants(_of_family, "16-bit", alike.first.dtype)
+        many = matmul_cost(alike.together, device, plain)
+        return many._replace(time_s=np.where(few, many.compute_s / plain.peak_fraction + plain.latency_s, many.time_s))
     many = price_matmuls(alike, on)
     units_s = many.memory_s * device.memory_bandwidth / (device.compute_units * UNIT_BANDWIDTH)
     return many._replace(time_s=np.where(few, units_s, many.time_s))

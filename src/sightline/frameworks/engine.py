@@ -126,7 +126,7 @@ AllReduce = Literal["nccl", "custom", "vllm", "sglang", "trtllm"]
 ExpertDispatch = Literal["all-gather", "all-to-all", "fewest-bytes"]
 StreamKernels = Literal["scalar", "vectorized"]
 Sampler = Literal["sorting", "rejection"]
-FusedKernel = Literal["qkv", "gate-up", "norm", "layernorm", "rope", "activation", "quantization"]
+FusedKernel = Literal["qkv", "gate-up", "norm", "layernorm", "rope", "activation", "quantization", "attention"]
 
 
 @description
@@ -135,17 +135,20 @@ class EngineKernels:
 
     fused: frozenset[FusedKernel] = frozenset()
     """Fused kernels: qkv, gate-up, norm (an RMS norm takes the residual before it along), layernorm (a layer norm takes
-    residual and bias along), rope, activation, quantization."""
+    residual and bias along), rope, activation, quantization, attention (one that decodes rotates and writes the
+    cache, too)."""
     stream_kernels: StreamKernels = "vectorized"
     """How norms, rotations, activations and the like were written."""
     grouped_heads: tuple[int, ...] | None = None
     """Query heads per key/value head that a decoding kernel serves together, on matrix units; with any other number
     each head reads its keys and values by itself, on vector units. None: the device's kernels serve any."""
     matrix_vector_rows: float = 0.0
-    """Rows up to which decoding multiplies in kernels of the engine's own, which unpack weights on the way and compute
-    on the vector units; 0 for none."""
+    """Rows up to which decoding multiplies in kernels of the engine's own, which unpack weights on the way; 0 for
+    none."""
+    matrix_vector_units: Literal["vector", "matrix"] = "vector"
+    """What they multiply on. Matrix units keep up with the memory, so that a product takes as long as its weights."""
     matrix_vector_16_bit: bool = True
-    """Those kernels serve weights in 16 bits too, not only quantized ones."""
+    """Those kernels serve weights in 16 bits too, not only those that are narrower than their inputs."""
     weight_bytes: Mapping[str, float] = field(default_factory=dict)
     """Bytes of a weight with its scales, by format, where the engine's groups are not the usual ones."""
     product_kernels: Mapping[str, float] = field(default_factory=dict)

@@ -108,7 +108,7 @@ def _like(framework: Framework, plan: Mapping[str, Any], *, is_own: bool) -> tup
     return replace(framework, is_like=True, offers=offers, offload_needs={}, interleaving=unbound), lacking
 
 
-SAME_QUANTIZATION: Mapping[str, str] = {"w8a16": "int8", "w4a16": "int4"}
+SAME_QUANTIZATION: Mapping[str, str] = {"w8a16": "int8", "llm-int8": "int8", "w4a16": "int4"}
 """Words of generation for what training calls by the other."""
 
 QLORA_FORMAT = "nf4"

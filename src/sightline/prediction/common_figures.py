@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import exp
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -10,15 +10,13 @@ from sightline.cost.collectives.libraries import collective_evidence
 from sightline.cost.device_model import DeviceModel
 from sightline.cost.families import Evidence
 from sightline.cost.l2 import l2_s
+from sightline.cost.power import watts_of
 from sightline.cost.prices import OperatorCost, Prices
 from sightline.profile import IDLE_PHASES, LEVELS, Profile, Row
 from sightline.program import Collective, Operator
 from sightline.quantities import Number, added_up, larger
 from sightline.scenario import Cluster, Scenario
 from sightline.scenario.cluster import Question
-
-if TYPE_CHECKING:
-    from sightline.scenario import GenerationScenario
 
 MEASURED_DTYPES = ("fp16", "bf16")
 """Compute dtypes of the tables behind the calibrations, number formats of matmuls aside."""
@@ -202,13 +200,11 @@ def operator_row(
 
 
 COMMUNICATION_SHARE = 0.5
-"""Share of a device's active power while it only communicates (estimate)."""
-MEMORY_SHARE = 0.6
-"""Share of a device's active power while memory binds it (estimate; arXiv 2311.18677 shows decoding at half of it)."""
+"""Share of a device's active power while it only exchanges gradients or activations of a training step (estimate)."""
 
 
 def energy_per_step_j(scenario: Scenario, phases: Mapping[str, Number]) -> Number:
-    """Joules of one step on all devices: idle power throughout, the rest up to the cap while a device works.
+    """Joules of one step on all devices: waiting power while they wait, the cap while they work.
 
     Left out: hosts, network, cooling; power below the cap in memory-bound work.
     """
@@ -218,25 +214,7 @@ def energy_per_step_j(scenario: Scenario, phases: Mapping[str, Number]) -> Numbe
 
 def power_by_phase_w(cluster: Cluster, phases: Iterable[str]) -> dict[str, Number]:
     """Return the watts that a device draws in each phase of a step."""
-    device = cluster.device
-    cap = device.tdp_w if cluster.power_cap_w is None else np.minimum(cluster.power_cap_w, device.tdp_w)
-    power_w = dict.fromkeys(phases, cap) | dict.fromkeys(IDLE_PHASES, device.idle_w)
-    power_w["communication_exposed"] = device.idle_w + COMMUNICATION_SHARE * (cap - device.idle_w)
+    watts = watts_of(cluster)
+    power_w = dict.fromkeys(phases, watts.cap) | dict.fromkeys(IDLE_PHASES, watts.waiting)
+    power_w["communication_exposed"] = watts.idle + COMMUNICATION_SHARE * (watts.cap - watts.idle)
     return power_w
-
-
-def energy_of_generation_j(scenario: "GenerationScenario", limits: Mapping[str, Number]) -> Number:
-    """Joules of a batch's generation on all devices: idle power throughout, more by what binds.
-
-    Memory-bound and communicating devices draw a share of what arithmetic does, never more than the cap. Left out:
-    hosts, network, cooling.
-    """
-    cluster = scenario.cluster
-    device = cluster.device
-    active_w = device.tdp_w - device.idle_w
-    cap_w = active_w if cluster.power_cap_w is None else np.minimum(cluster.power_cap_w - device.idle_w, active_w)
-    active_j = sum(
-        np.minimum(cap_w, share * active_w) * limits[bound]
-        for bound, share in (("compute", 1.0), ("memory", MEMORY_SHARE), ("network", COMMUNICATION_SHARE))
-    )
-    return cluster.devices * (device.idle_w * sum(limits.values()) + active_j)

@@ -237,6 +237,8 @@ class MatrixVector(Matmul):
 
     most_rows: float
     """Rows beyond which the library's kernels take over."""
+    on_matrix_units: bool = False
+    """Matrix units multiply instead, so that the weights' bytes bind."""
 
 
 @record

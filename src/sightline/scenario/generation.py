@@ -156,10 +156,10 @@ class GenerationPlan:
     dtype: Annotated[str, text] = "bf16"
     """Compute type of the matmuls: bf16, fp16, fp8 and others."""
     quantization: Annotated[tuple[str, ...] | None, anything] = None
-    """Format of the weights (fp8, fp8-block, w8a8, w8a16, int8, w4a16, int4, nf4, nvfp4, mxfp4, q4_0 or q4_k_m), of the
-    cache (kv-fp8, kv-int8) and of a router that engines keep in fp32 (router-tf32: multiplied in TF32), or a list of
-    them; none quantizes neither weights nor cache, a list without a weight format no weights. Default: as the
-    checkpoint is published."""
+    """Format of the weights (fp8, fp8-block, w8a8, llm-int8, w8a16, int8, w4a16, int4, nf4, nvfp4, mxfp4, q4_0 or
+    q4_k_m), of the cache (kv-fp8, kv-int8) and of a router that engines keep in fp32 (router-tf32: multiplied in TF32),
+    or a list of them; none quantizes neither weights nor cache, a list without a weight format no weights. Default: as
+    the checkpoint is published."""
     chunked_prefill: bool = False
     """Prompts are split to fit the token budget and share iterations with decodes (arXiv 2308.16369)."""
     max_batched_tokens: Annotated[Count | None, whole()] = None

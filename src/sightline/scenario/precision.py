@@ -1,9 +1,10 @@
 """Number formats: what products compute in, the bytes that operands take, and the words that plans have for them.
 
 A format is named as engines name them; ``fp8`` has one scale per tensor or channel, ``fp8-block`` one per 128 inputs
-and per 128 x 128 weights, ``w4a16`` one per 128 weights (GPTQ, AWQ), ``mxfp8`` and ``mxfp4`` one byte per 32 (OCP
-microscaling), ``nvfp4`` one per 16, ``nf4`` a byte per 64 quantized again (QLoRA), llama.cpp's ``q4_0`` two bytes per
-32 and ``q4_k_m`` the mean of its tensors. Scales per channel take no room worth counting.
+and per 128 x 128 weights, ``llm-int8`` keeps columns of outliers in 16 bits (bitsandbytes, arXiv 2208.07339),
+``w4a16`` has one scale per 128 weights (GPTQ, AWQ), ``mxfp8`` and ``mxfp4`` one byte per 32 (OCP microscaling),
+``nvfp4`` one per 16, ``nf4`` a byte per 64 quantized again (QLoRA), llama.cpp's ``q4_0`` two bytes per 32 and
+``q4_k_m`` the mean of its tensors. Scales per channel take no room worth counting.
 
 In low-precision training a dtype of fp8, mxfp8 or nvfp4 is that of the operands of the layers' linear products;
 everything else computes in bf16.
@@ -37,6 +38,7 @@ MATMUL_FORMATS: Mapping[str, MatmulFormat] = {
     "fp8": MatmulFormat("fp8", 1.0, 1.0, ("fp8-block", "w8a8"), "w8a16"),
     "fp8-block": MatmulFormat("fp8", 1 + 4 / 128, 1 + 4 / 128**2, ("fp8", "w8a8"), "w8a16"),
     "w8a8": MatmulFormat("int8", 1.0, 1.0, ("fp8", "fp8-block"), "w8a16"),
+    "llm-int8": MatmulFormat("int8", 1.0, 1.0, ("w8a8", "fp8", "fp8-block"), "w8a16"),
     "w8a16": MatmulFormat(MODEL_DTYPE, 2.0, 1.0, ("w4a16",)),
     "w4a16": MatmulFormat(MODEL_DTYPE, 2.0, 0.5 + 2 / 128, ("w8a16",)),
     "mxfp8": MatmulFormat("fp8", 1 + 1 / 32, 1 + 1 / 32, ("fp8", "fp8-block"), "w8a16"),
@@ -53,6 +55,7 @@ WEIGHT_FORMATS: Mapping[str, str] = {
     "fp8": "fp8",
     "fp8-block": "fp8-block",
     "w8a8": "w8a8",
+    "llm-int8": "llm-int8",
     "w8a16": "w8a16",
     "int8": "w8a16",
     "w4a16": "w4a16",

@@ -327,8 +327,8 @@ def _effort(server: Server, summary: Summary, figures: Mapping[str, Any]) -> dic
         for pool, sums in zip(server.pools, summary.iteration_sums, strict=True)
     ]
     there_s = figures["replica_s"] / server.scenario.plan.replicas if "replica_s" in figures else duration_s
-    joules = [energy_j(of.worker, each, there_s) for of, each in zip(server.pools, busy, strict=True)]
-    by_bound = {bound: sum(each[bound] for each in busy) for bound in BOUNDS}
+    joules = [energy_j(of.worker, *each, there_s) for of, each in zip(server.pools, busy, strict=True)]
+    by_bound = {bound: sum(seconds[bound] for seconds, _ in busy) for bound in BOUNDS}
     whole = sum(by_bound.values())
     limits = {bound: s / whole * latency_s for bound, s in by_bound.items()} if whole and latency_s else {}
     bottleneck = max(limits, key=lambda bound: limits[bound]) if limits else None

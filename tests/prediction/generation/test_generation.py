@@ -278,3 +278,40 @@ def test_a_prompt_of_one_token_is_decoded():
     assert waits_s > 0
     longer = generation(prompt_tokens=2, plan={"framework": "lmdeploy"})
     assert predict(longer).ttft_s - predict(scenario).ttft_s > 0.9 * waits_s
+
+
+def test_llm_int8_launches_many_kernels_from_python():
+    # bitsandbytes benchmarking/README.md: Llama 3.1 8B on an H100, 24.4 ms a token in bf16, 81.7 ms with LLM.int8.
+    plain, outliers = (
+        predict(
+            generation(
+                model="llama-3.1-8b",
+                cluster="1x h100-sxm-80gb",
+                batch=1,
+                plan={"framework": "transformers", "quantization": q},
+            )
+        ).tpot_s
+        for q in ("none", "llm-int8")
+    )
+    assert outliers - plain == pytest.approx(0.0573, rel=0.2)
+
+
+def test_four_bit_kernels_of_turbomind_take_as_long_as_their_weights():
+    # Matrix units keep up with the memory until 64 rows, of which the profiler's time is no part.
+    by_rows = [
+        predict(
+            generation(
+                model="llama-2-7b",
+                cluster="1x rtx-4090",
+                batch=batch,
+                plan={"framework": "lmdeploy", "quantization": "w4a16"},
+            )
+        )
+        for batch in (1, 16)
+    ]
+    (few, many) = [
+        sum(row.time_s for row in profile.rows if row.phase == "decode" and row.operator in ("matmul", "up", "down"))
+        for profile in by_rows
+    ]
+    assert many < 1.1 * few
+    assert not any(row.operator in ("rope", "cache write") for row in by_rows[0].rows if row.phase == "decode")

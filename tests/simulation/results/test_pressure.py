@@ -55,8 +55,8 @@ def test_busy_time_is_split_by_what_bounds_it_and_costs_energy():
     worker, (constants, _) = worker_of(scenario), engine_constants(scenario)
     run = outcome([0.0], kv=FULL)
     (sums,) = iteration_sums_of(run)
-    busy = busy_by_bound(worker, constants.running_on(scenario.cluster), sums)
+    busy, joules = busy_by_bound(worker, constants.running_on(scenario.cluster), sums)
     assert sum(busy.values()) == pytest.approx(2.0)
     device = scenario.cluster.device
-    assert energy_j(worker, dict.fromkeys(busy, 0.0), 10.0) == pytest.approx(10.0 * device.idle_w)
-    assert 10.0 * device.idle_w < energy_j(worker, busy, 10.0) <= 10.0 * device.tdp_w
+    assert energy_j(worker, dict.fromkeys(busy, 0.0), 0.0, 10.0) == pytest.approx(10.0 * device.idle_w)
+    assert 10.0 * device.idle_w < energy_j(worker, busy, joules, 10.0) <= 10.0 * device.tdp_w

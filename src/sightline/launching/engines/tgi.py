@@ -10,12 +10,17 @@ from sightline.launching.table import Option
 
 RANKS_PORT = 29500
 """First port of the exchange among a server's ranks."""
-WEIGHTS: Mapping[str, str] = {"fp8": "fp8", "w8a16": "eetq", "int8": "eetq", "nf4": "bitsandbytes-nf4"}
+WEIGHTS: Mapping[str, str] = {
+    "fp8": "fp8",
+    **dict.fromkeys(("w8a16", "int8"), "eetq"),
+    "llm-int8": "bitsandbytes",
+    "nf4": "bitsandbytes-nf4",
+}
 """Formats that the engine converts 16-bit weights to while it loads them."""
 READ_WEIGHTS: Mapping[str, str] = {
     "fp8": "fp8",
     "eetq": "w8a16",
-    "bitsandbytes": "w8a16",
+    "bitsandbytes": "llm-int8",
     "bitsandbytes-nf4": "nf4",
     "bitsandbytes-fp4": "nf4",
     **dict.fromkeys(("awq", "gptq", "marlin", "exl2"), "w4a16"),

@@ -16,9 +16,9 @@ from sightline.launching.engines.requests import Request
 from sightline.launching.table import Option
 from sightline.loading.clusters.this_machine import THIS_MACHINE
 
-WEIGHTS: Mapping[str, str] = {"nf4": "bnb-4bit", "w8a16": "bnb-8bit", "int8": "bnb-8bit"}
+WEIGHTS: Mapping[str, str] = {"nf4": "bnb-4bit", "llm-int8": "bnb-8bit"}
 """Formats that it converts weights to while it loads them."""
-READ_WEIGHTS: Mapping[str, str] = {"bnb-4bit": "nf4", "bnb-8bit": "w8a16"}
+READ_WEIGHTS: Mapping[str, str] = {"bnb-4bit": "nf4", "bnb-8bit": "llm-int8"}
 
 
 def _device(request: Request) -> str:

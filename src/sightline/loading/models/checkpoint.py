@@ -112,7 +112,7 @@ def _format(said: Mapping[str, Any]) -> str | None:
     if method in ("fp8", "fbgemm_fp8"):
         return "fp8-block" if said.get("weight_block_size") else "fp8"
     if said.get("load_in_4bit") or said.get("load_in_8bit") or method == "bitsandbytes":
-        return "nf4" if said.get("load_in_4bit") else "int8"
+        return "nf4" if said.get("load_in_4bit") else "llm-int8"
     if method in ("gptq", "awq", "auto-round", "autoround", "hqq") or (not method and "bits" in said):
         return {4: "w4a16", 8: "w8a16"}.get(bits)
     if method in ("mxfp4", "eetq"):

@@ -13,11 +13,11 @@ from sightline.cost.device_model import device_model
 from sightline.cost.families import Evidence, evidence_of, family_of
 from sightline.cost.l2 import l2_s
 from sightline.cost.matmul import matmul_evidence
+from sightline.cost.power import Watts, watts_of
 from sightline.prediction.changes import what_would_fit
 from sightline.prediction.common_figures import (
     MEASURED_DTYPES,
     bound_of,
-    energy_of_generation_j,
     intervals,
     lower_bounds,
     operator_row,
@@ -44,7 +44,7 @@ from sightline.profile.profile import exposed
 from sightline.program import Collective
 from sightline.program.blocks.layer import mixer_of
 from sightline.program.formats import cache_word, conversion
-from sightline.quantities import Number, larger
+from sightline.quantities import Count, Number, larger
 from sightline.scenario import Device, GenerationScenario
 
 if TYPE_CHECKING:
@@ -228,12 +228,36 @@ def profile_of(
         limits=lambda _: _limits(whole, workers.moved_s),
         levels=lambda p: summed(*p.levels_by_phase.values()),
         levels_by_phase=lambda _: levels_by_phase(workers, whole["prefill"], whole["decode"], constants),
-        energy_j=lambda p: energy_of_generation_j(scenario, p.limits),
+        energy_j=lambda _: energy_j(workers, whole, constants),
         evidence=lambda _: evidence_of_passes(workers.decoding.worker) | {"framework": evidence},
         missing=lambda _: {} if evidence == "calibrated" else _missing(workers.decoding.worker),
         warnings=lambda _: (*scenario.warnings, *_remarks(workers.decoding.worker)),
         **details,
     )
+
+
+def energy_j(workers: Workers, whole: Mapping[str, Phase], constants: InferenceConstants) -> Number:
+    """Return the joules of all devices in a batch's prefill and decoding; of separate workers one kind idles meanwhile.
+
+    Left out: hosts, network, cooling.
+    """
+    scenario, split = workers.scenario, workers.scenario.plan.disaggregate
+    cluster, prefilling, decoding = scenario.cluster, workers.prefilling, workers.decoding
+    steps = [(prefilling, prefilling.prefill, workers.prefill_constants or constants)]
+    steps.append((decoding, decoding.decode, constants))
+    pools: list[tuple[Count, Watts]] = [(cluster.devices, watts_of(cluster))] * 2
+    joules: Number = 0.0
+    if split is not None:
+        apart = watts_of(split.prefill_cluster or cluster)
+        pools = [(split.prefill.devices, apart), (scenario.plan.devices, pools[1][1])]
+        joules = workers.moved_s * sum(devices * watts.idle for devices, watts in pools)
+    for place, (phase, (priced, one, own)) in enumerate(zip(whole.values(), steps, strict=True)):
+        streaming, arithmetic = map(priced.of_each, one.utilization(own))
+        (devices, watts), (idle, others), work_s = pools[place], pools[1 - place], phase.times.work_s
+        joules = joules + devices * watts.joules(phase.pass_s, streaming * work_s, arithmetic * work_s)
+        if split is not None:
+            joules = joules + idle * others.idle * phase.pass_s
+    return joules
 
 
 def engine_constants(scenario: GenerationScenario) -> tuple[InferenceConstants, str]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from sightline.content import record
 from sightline.errors import InputError
-from sightline.prediction.common_figures import ADD_YOUR_OWN, energy_of_generation_j, weakest_evidence
+from sightline.prediction.common_figures import ADD_YOUR_OWN, weakest_evidence
 from sightline.prediction.generation.batch_profile import evidence_of_passes
 from sightline.prediction.generation.memory import generation_memory
 from sightline.prediction.generation.phases import price_generation
@@ -118,9 +118,8 @@ def _of_assignment(scenario: GenerationScenario, prefill: Cluster, decode: Clust
     parts = [_Part(cluster=cluster, memory=memory, memory_fraction=fraction) for cluster, memory in memories]
     sentences = [f"prefill on {prefill.in_words}, decode on {decode.in_words}"]
     evidence = [profile.evidence, evidence_of_passes(workers.prefilling.worker)]
-    energy_j = sum(float(energy_of_generation_j(replace(seen, cluster=part.cluster), profile.limits)) for part in parts)
     whole = replace(scenario, plan=replace(scenario.plan, disaggregate=named))
-    return _joined(profile, whole, parts, sentences, evidence=weakest_evidence(evidence), energy_j=energy_j)
+    return _joined(profile, whole, parts, sentences, evidence=weakest_evidence(evidence), energy_j=profile.energy_j)
 
 
 # Replicas on every kind of devices.

@@ -58,7 +58,8 @@ def time_in_engine(op: Operator, cost: OperatorCost, c: InferenceConstants) -> N
         return cost.time_s * c.collective_slowdown + (cost.time_s > 0.0) * c.synchronization_s
     gap_s = c.kernel_gap_s * op.kernels
     if isinstance(op, MatrixVector):
-        legs = (cost.memory_s / c.vector_memory_fraction, cost.time_s * UNIT_BANDWIDTH / c.vector_unit_bandwidth)
+        over_units = 1.0 if op.on_matrix_units else UNIT_BANDWIDTH / c.vector_unit_bandwidth
+        legs = (cost.memory_s / c.vector_memory_fraction, cost.time_s * over_units)
         few_rows = op.m <= op.most_rows
         return either(few_rows, overlapped(*legs), cost.time_s * c.matmul_slowdown) + gap_s
     return cost.time_s * slowdown_of(op, c) + gap_s
@@ -99,6 +100,15 @@ class PricedPass:
         if constants.is_bound:
             inside = partial(least_time_s, c=constants, model=self.device_model)
         return in_setting(self.program.operators, self.prices, inside)
+
+    def utilization(self, constants: InferenceConstants) -> tuple[Number, Number]:
+        """Return the shares of the memory's bandwidth and of the peak that its operators but collectives reach."""
+        prices = self.in_engine(constants)
+        own = [(block.count * op.count, op) for block in self.program.blocks for op in block.operators]
+        priced = [(count, prices[id(op)]) for count, op in own if not isinstance(op, Collective)]
+        work_s = sum((count * price.time_s for count, price in priced), 0.0)
+        streaming_s = sum((count * price.memory_s for count, price in priced), 0.0)
+        return streaming_s / work_s, sum((count * price.compute_s for count, price in priced), 0.0) / work_s
 
     def of_group(self, place: int | None) -> "PricedPass":
         """Return the pass with no other operators than those of one group of its batch's several, or of all tokens."""

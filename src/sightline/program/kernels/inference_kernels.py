@@ -61,6 +61,8 @@ class InferenceAttention(InferenceLinear):
 
     def rope(self, width: Number, *, module: Module = "rope", latent: bool = False) -> Step:
         """Rotary embedding of ``width`` elements per token; unfused it slices, negates, joins, multiplies and adds."""
+        if self.decode and self.fuses("attention"):
+            return Step()
         passes, kernels = (2.0, 1.0) if self.fuses("rope") else (9.0, 10.0)
         return Step((self.stream(module, "rope", "rope", passes * self.tokens * width, kernels=kernels),))
 
@@ -86,6 +88,8 @@ class InferenceAttention(InferenceLinear):
 
     def cache_write(self, width: Number) -> list[Step]:
         """``width`` elements of every new token are copied to the cache."""
+        if self.decode and self.fuses("attention"):
+            return []
         return [Step((self.stream(ATTENTION_CORE, "cache write", "cache write", 2.0 * self.tokens * width),))]
 
     @property

@@ -174,8 +174,10 @@ class InferenceLinear(Shapes):
             weight_bytes=stored.weight_bytes,
             kernel=kernel,
         )
-        if own.matrix_vector_rows > 0 and self.decode and (own.matrix_vector_16_bit or kernel != self.formats.plain):
-            return MatrixVector(most_rows=own.matrix_vector_rows, **fields_of(product))
+        unpacks = own.matrix_vector_16_bit or stored.weight_bytes < stored.activation_bytes
+        if own.matrix_vector_rows > 0 and self.decode and unpacks:
+            on_matrix_units = own.matrix_vector_units == "matrix"
+            return MatrixVector(most_rows=own.matrix_vector_rows, on_matrix_units=on_matrix_units, **fields_of(product))
         return product
 
     def stream(

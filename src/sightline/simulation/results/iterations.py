@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from sightline.prediction.common_figures import energy_of_generation_j
+from sightline.cost.power import watts_of
 from sightline.prediction.generation.engine_constants import InferenceConstants
 from sightline.prediction.generation.replica import Worker, drafted_tokens, iteration_of, iteration_time
 from sightline.profile import BOUNDS
@@ -192,13 +192,13 @@ def _kind(rows: Iterations, seconds: Floats, chosen: Flags) -> PassSums:
 
 def busy_by_bound(
     worker: Worker, constants: InferenceConstants, sums: IterationSums, *, ahead: bool = False
-) -> dict[str, float]:
-    """Return the seconds of all ranks with an iteration under way, by what bounds it (``BOUNDS``).
+) -> tuple[dict[str, float], float]:
+    """Return the seconds of all ranks with an iteration under way, by what bounds it (``BOUNDS``), and their joules.
 
-    Iterations with prompts and those without are each split as their mean one. Left out: prompts behind a cached
-    context. ``ahead``: iterations are scheduled while the ones before them run.
+    The joules are those of one device per rank. Iterations with prompts and those without are each split as their mean
+    one. Left out: prompts behind a cached context. ``ahead``: iterations are scheduled while the ones before them run.
     """
-    busy = dict.fromkeys(BOUNDS, 0.0)
+    busy, joules, watts = dict.fromkeys(BOUNDS, 0.0), 0.0, watts_of(worker.scenario.cluster)
     for batch, seconds in _mean_batches(sums, 1.0 + float(drafted_tokens(worker.plan))):
         mean_pass = iteration_time(worker, batch, in_loop(constants, ahead=ahead), ahead=ahead)
         legs: Mapping[str, Number] = {
@@ -210,7 +210,10 @@ def busy_by_bound(
         whole = sum(float(leg) for leg in legs.values())
         for bound, leg in legs.items():
             busy[bound] += seconds * float(leg) / whole
-    return busy
+        (priced,) = worker.priced([batch])
+        work_s = seconds * float(mean_pass.times.work_s) / whole
+        joules += float(watts.joules(seconds, *(share * work_s for share in priced.utilization(constants))))
+    return busy, joules
 
 
 def _mean_batches(sums: IterationSums, new_per_decode: float) -> Iterator[tuple[Batch, float]]:
@@ -225,17 +228,15 @@ def _mean_batches(sums: IterationSums, new_per_decode: float) -> Iterator[tuple[
             yield Batch.of(*groups), kind.seconds
 
 
-def energy_j(worker: Worker, busy: Mapping[str, float], duration_s: float) -> float:
-    """Return the joules of all devices in a run: by what bounds them while they work, idle the rest of the time.
+def energy_j(worker: Worker, busy: Mapping[str, float], busy_j: float, duration_s: float) -> float:
+    """Return the joules of all devices in a run: ``busy_j`` of one per rank while they work, idle power otherwise.
 
     ``duration_s`` are the seconds that they run, on average where replicas come and go.
     ``busy`` has the seconds of all ranks that schedule by themselves. Left out: hosts, network, cooling.
     """
-    scenario = worker.scenario
-    cluster, ranks = scenario.cluster, float(scenario.plan.replicas * scenario.plan.data_parallel)
-    each = {bound: seconds / ranks for bound, seconds in busy.items()}
-    idle_s = max(duration_s - sum(each.values()), 0.0)
-    return float(energy_of_generation_j(scenario, each) + cluster.devices * cluster.device.idle_w * idle_s)
+    cluster, ranks = worker.scenario.cluster, float(worker.plan.replicas * worker.plan.data_parallel)
+    idle_s = max(duration_s - sum(busy.values()) / ranks, 0.0)
+    return float(cluster.devices * (busy_j / ranks + cluster.device.idle_w * idle_s))
 
 
 IDLE = 0.7
