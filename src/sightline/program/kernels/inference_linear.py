@@ -265,8 +265,12 @@ def _quantization(x: InferenceLinear, op: Operator) -> Sequence[Operator]:
     """The kernel that quantizes the input of a matmul; nothing before one that takes it as it is."""
     if not isinstance(op, PRODUCTS) or op.element_bytes >= x.element_bytes or x.fuses("quantization"):
         return ()
-    inputs = op.batch * op.m * op.k if isinstance(op, Matmul) else op.rows * op.k
-    elements = inputs * (1.0 + op.element_bytes / x.element_bytes)
+    if isinstance(op, Matmul):
+        rows = op.batch * op.m
+    else:
+        # Tokens are quantized before they are copied to experts.
+        rows = x.tokens if op.part == "up" else op.rows + op.empty_rows
+    elements = rows * op.k * (1.0 + op.element_bytes / x.element_bytes)
     return [x.stream(op.module, "quantization", "copy", elements, count=op.count)]
 
 
