@@ -284,7 +284,7 @@ class InferenceExperts(RoutedExperts[InferenceAttention]):
         x = self.x
         element_bytes = smaller(x.formats.operands[x.formats.parts["experts"]].activation_bytes, x.element_bytes)
         fetched = self._exchanged("all_gather", element_bytes * x.tokens * self.width)
-        return [Step((*fetched, x.stream("experts", "permutation", "copy", 2.0 * self.chosen * self.width, 3.0)))]
+        return [Step((*fetched, x.stream("experts", "permutation", "copy", 2.0 * self.chosen * self.width)))]
 
     def combine(self) -> list[Step]:
         """Outputs summed for each token and brought back to its rank.

@@ -268,8 +268,8 @@ def _quantization(x: InferenceLinear, op: Operator) -> Sequence[Operator]:
     if isinstance(op, Matmul):
         rows = op.batch * op.m
     else:
-        # Tokens are quantized before they are copied to experts.
-        rows = x.tokens if op.part == "up" else op.rows + op.empty_rows
+        # What goes up is quantized before it is laid out in blocks.
+        rows = op.rows + op.empty_rows * (op.part != "up")
     elements = rows * op.k * (1.0 + op.element_bytes / x.element_bytes)
     return [x.stream(op.module, "quantization", "copy", elements, count=op.count)]
 
