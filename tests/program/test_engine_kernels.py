@@ -9,7 +9,7 @@ from generation_scenarios import generation
 from sightline.prediction.generation.batch_profile import predict_generation
 from sightline.prediction.generation.memory import generation_memory
 from sightline.prediction.generation.phases import PricedGeneration, prefill_phase, price_generation
-from sightline.program import CachedAttention, Matmul, MatrixVector, Program
+from sightline.program import CachedAttention, GroupedMatmul, Matmul, MatrixVector, Program
 
 GIB = 1024**3
 
@@ -190,3 +190,30 @@ def test_eager_engines_wait_for_launches():
         for device in ("a100-sxm-80gb", "a100-sxm-40gb")
     ]
     assert np.isclose(times[0], times[1], rtol=0.1)
+
+
+@pytest.mark.parametrize(
+    ("version", "quantization", "plan", "rows"),
+    [
+        # A replica has 4 tokens x 8 experts; 127 rows for each of the 32 or 128 experts of a rank, in whole blocks of 128.
+        ("0.11", "fp8-block", {"expert_parallel": 4}, 4096),
+        ("0.12", "fp8-block", {}, 16384),
+        ("0.12", "fp8-block", {"tensor_parallel": 8}, None),
+        ("0.11", "none", {"expert_parallel": 4}, None),
+        ("0.15", "fp8-block", {"expert_parallel": 4}, None),
+    ],
+)
+def test_whole_blocks_of_every_expert(version: str, quantization: str, plan: dict[str, object], rows: float | None):
+    plan = {
+        "framework": "vllm",
+        "framework_version": version,
+        "tensor_parallel": 4,
+        "quantization": quantization,
+        **plan,
+    }
+    found = price_generation(generation(model="qwen3-235b-a22b", cluster="8x h200-sxm-141gb", plan=plan, batch=8))
+    operators = [op for block in found.decode.program.layers for op in block.operators]
+    for op in (op for op in operators if isinstance(op, GroupedMatmul)):
+        assert (op.empty_rows > 0) == (rows is not None)
+        if rows is not None:
+            assert op.rows + op.empty_rows == rows

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sightline.program.routing import busiest_share, expected_active
+from sightline.program.routing import busiest_active, busiest_share, expected_active
 
 
 def test_active_experts_of_a_uniform_choice():
@@ -32,3 +32,19 @@ def test_the_busiest_rank_has_what_sampling_finds():
     assert busiest_share(1, 10) == 1
     assert busiest_share(8, 1e12) == pytest.approx(1 / 8, rel=1e-4)
     assert busiest_share(8, 1e12, skew=0.2) > 1.2 / 8
+
+
+def test_the_busiest_rank_reads_as_many_experts_as_sampling_finds():
+    random = np.random.default_rng(0)
+    for experts, ranks, tokens in ((128, 8, 8), (128, 4, 32), (256, 8, 16)):
+        most, everywhere = [], []
+        for _ in range(300):
+            log_popularity = np.log(random.gamma(1 / 0.81, 0.81, size=experts))
+            scores = log_popularity + random.gumbel(size=(tokens, experts))
+            touched = np.zeros(experts, bool)
+            touched[np.argsort(scores)[:, -8:]] = True
+            most.append(touched.reshape(ranks, -1).sum(axis=1).max())
+            everywhere.append(touched.sum())
+        assert busiest_active(experts, np.mean(everywhere), ranks) == pytest.approx(np.mean(most), rel=0.03)
+    assert busiest_active(128, 40.0, 1) == pytest.approx(40)
+    assert busiest_active(128, 128.0, 8) == busiest_active(128, 1e3, 8) == 16

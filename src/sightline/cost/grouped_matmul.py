@@ -102,7 +102,8 @@ def grouped_matmul_cost(
 
     The compute leg is ``2 rows n k / peak``; the memory leg reads the weights of active experts, the rows once per
     product, and writes the output. The kernel pays whole blocks of ``B`` rows for every expert, so that few rows per
-    expert cost as much arithmetic as ``B``, and on average half a last wave of tiles.
+    expert cost as much arithmetic as ``B``, and on average half a last wave of tiles. With ``empty_rows`` all blocks
+    are whole.
 
     Left out: routing, permutation and the weighted sum (element-wise kernels); experts whose weights stay in L2.
     """
@@ -117,7 +118,9 @@ def grouped_matmul_cost(
     mean = rows / some / c.block_rows
     spread = np.sqrt(3 * some / np.maximum(rows, 1e-9)) if unevenness is None else np.asarray(unevenness, dtype=float)
     spread = np.minimum(spread, 1.0)
-    tiles = active * _mean_of_ceiling(mean * (1 - spread), mean * (1 + spread)) * np.ceil(n / c.block_columns)
+    filled = active * _mean_of_ceiling(mean * (1 - spread), mean * (1 + spread))
+    blocks = np.where(np.greater(x.empty_rows, 0.0), (rows + x.empty_rows) / c.block_rows, filled)
+    tiles = blocks * np.ceil(n / c.block_columns)
     waves = tiles / device.compute_units
     waves = np.maximum(waves + 0.5 * -np.expm1(-waves), np.minimum(tiles, 1.0))
     peak_fraction, overhead_k = c.on(peak / device.compute_units)

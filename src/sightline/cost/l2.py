@@ -87,10 +87,10 @@ def matmul_bytes(op: Matmul) -> Number:
 
 def grouped_bytes(op: GroupedMatmul) -> Number:
     """Return the same of each active expert's rows times its matrix."""
-    rows = larger(op.rows * 1.0, 1e-9)
+    rows = larger(op.rows + op.empty_rows, 1e-9)
     active = smaller(op.active * 1.0, rows)
     each = _product_bytes(rows / active, plain(op.n), plain(op.k), op.element_bytes, op.weight_bytes)
-    return active * each + op.output_bytes * op.rows * op.n
+    return active * each + op.output_bytes * rows * op.n
 
 
 def _read_again(pairs: Number, keys: Number, widths: Number) -> Number:

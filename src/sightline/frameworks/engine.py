@@ -5,6 +5,7 @@ A group that one engine alone has is named after it; its defaults change nothing
 
 from collections.abc import Mapping
 from dataclasses import field
+from math import inf
 from typing import Literal, NamedTuple
 
 from sightline.content import description, fix_mappings
@@ -160,6 +161,11 @@ class EngineKernels:
     """New tokens up to which passes with prompts run from captured graphs too, but for their attention; 0: none do."""
     joins_attention: bool = False
     """One kernel serves the attention of prompts and of decoding sequences in a pass that has both."""
+    whole_blocks: Mapping[str, float] = field(default_factory=dict)
+    """Rows of a block, by format of experts' weights, where their kernel takes as many blocks as tokens could begin on
+    the rank's experts, and multiplies the empty ones too."""
+    whole_blocks_split: float = inf
+    """Ranks that split each expert from which on it is another kernel, which takes blocks with tokens only."""
     quantizes_head: bool = False
     """The head is quantized with the other weights."""
     sampler: Sampler = "sorting"

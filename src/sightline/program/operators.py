@@ -218,6 +218,8 @@ class GroupedMatmul(Operator):
     in_slots: Number
     """1 where each expert's tokens lie in a slot of fixed size, as a captured graph of few tokens needs; 0 where they
     lie behind the other's."""
+    empty_rows: Number = 0.0
+    """Rows without a token that are multiplied too, where the kernel takes whole blocks whatever they hold."""
 
     @property
     def flops(self) -> Number:
@@ -227,7 +229,7 @@ class GroupedMatmul(Operator):
     @property
     def bytes(self) -> Number:
         """Rows in and out, and the weights of every active expert once."""
-        rows = self.rows * (self.element_bytes * self.k + self.output_bytes * self.n)
+        rows = (self.rows + self.empty_rows) * (self.element_bytes * self.k + self.output_bytes * self.n)
         return rows + self.weight_bytes * self.active * self.n * self.k
 
 

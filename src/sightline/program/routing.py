@@ -78,6 +78,18 @@ def busiest_share(ranks: Number, assignments: Number, *, skew: Number = 0.0) -> 
     return share
 
 
+def busiest_active(experts: Number, active: Number, ranks: Number) -> Number:
+    """Return how many experts of the rank with most active ones are, of ``active`` of all ``experts``, evenly placed.
+
+    Which of them are active falls on ranks as draws without replacement do (hypergeometric): whatever experts'
+    popularity, with variance ``m p (1 - p) (1 - 1 / R)`` for ``m`` experts of a rank and ``p`` active of each.
+    """
+    local, share = rounded_up(experts / ranks), np.minimum(active / experts, 1.0)
+    deviation = np.sqrt(local * share * (1.0 - share) * (1.0 - 1.0 / np.asarray(ranks, dtype=float)))
+    busiest: Array = np.minimum(local * share + largest_of(ranks) * deviation, np.minimum(local, active))
+    return busiest
+
+
 def largest_of(count: Number) -> Array:
     """Return how many deviations above the mean the largest of ``count`` normal variables lies; 0 for one.
 

@@ -17,9 +17,10 @@ CONTIGUOUS, _ = load_grouped("h800-sxm", "fp8-block", "contiguous")
 SHAPES = {"experts": st.integers(1, 256), "n": st.integers(128, 8192), "k": st.integers(128, 8192)}
 
 
-def cost(rows, experts, n, k, active=None, constants=MASKED, device=H800, **options):
+def cost(rows, experts, n, k, active=None, constants=MASKED, device=H800, empty_rows=0.0, **options):
     sizes = {"rows": rows, "experts": experts, "active": experts if active is None else active, "n": n, "k": k}
     how = {"dtype": "fp8", "element_bytes": 1, "weight_bytes": 1, "output_bytes": 2, "kernel": "fp8", "in_slots": 1.0}
+    how["empty_rows"] = empty_rows
     return grouped_matmul_cost(
         GroupedMatmul(module="experts", part="matmul", **sizes, **how), device, constants, **options
     )
@@ -50,6 +51,15 @@ def test_a_few_rows_cost_a_whole_block_of_arithmetic():
         cost(32 * 65, 32, 4096, 7168, device=slow_math, unevenness=0).time_s
         > 1.8 * cost(32 * 64, 32, 4096, 7168, device=slow_math, unevenness=0).time_s
     )
+
+
+def test_empty_blocks_cost_as_much_arithmetic_as_full_ones():
+    slow_math = replace(H800, peak_flops={"fp8": H800.peak_flops["fp8"] / 100})
+    sizes = {"experts": 32, "n": 4096, "k": 7168, "constants": CONTIGUOUS, "device": slow_math}
+    few = cost(64, **sizes, active=14, empty_rows=32 * 128 - 64)
+    full = cost(32 * 128, **sizes, unevenness=0)
+    assert few.time_s == pytest.approx(full.time_s, rel=0.01)
+    assert few.compute_s < full.compute_s / 50
 
 
 def test_decoding_reads_the_weights_of_active_experts():

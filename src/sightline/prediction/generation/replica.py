@@ -81,7 +81,9 @@ def slowdown_of(op: Operator, c: InferenceConstants) -> Number:
     if isinstance(op, ATTENDING):
         return c.decode_attention_slowdown if op.decode else c.prefill_attention_slowdown
     if isinstance(op, GroupedMatmul):
-        return either(op.in_slots > 0.0, *c.slowdown_of_experts(op.kernel))
+        # Whole blocks are those of a library that was measured alone, as dense products were.
+        others = either(op.in_slots > 0.0, *c.slowdown_of_experts(op.kernel))
+        return either(op.empty_rows > 0.0, c.matmul_slowdown, others)
     return 1.0 if op.part in DRAWING else c.elementwise_slowdown
 
 

@@ -11,10 +11,10 @@ from sightline.program.kernels.inference_linear import InferenceLinear
 from sightline.program.mixer_operators import index_scores, selected_attention
 from sightline.program.operators import ATTENTION_CORE, CachedAttention, GroupedMatmul, Matmul, Module, Operator, Part
 from sightline.program.program import Step, group_by_group
-from sightline.program.routing import Batch, RoutedExperts, busiest_share, expected_active
+from sightline.program.routing import Batch, RoutedExperts, busiest_active, busiest_share, expected_active
 from sightline.program.sampling import sampling_passes
 from sightline.program.shapes import ELEMENT_BYTES
-from sightline.quantities import Number, anywhere, either, plain, rounded_up, smaller
+from sightline.quantities import Number, anywhere, either, larger, plain, rounded_up, smaller
 from sightline.scenario import Experts, GenerationScenario, LayerKind, LinearAttention, SparseAttention
 from sightline.scenario.cluster import CollectiveKind
 
@@ -252,10 +252,24 @@ class InferenceAttention(InferenceLinear):
 class InferenceExperts(RoutedExperts[InferenceAttention]):
     """How an engine runs them."""
 
-    rows: Number
-    """Rows that the rank's experts work on."""
+    chosen: Number
+    """Token-expert pairs of the rank."""
     active: Number
     """Experts of the rank that any token chose (expected)."""
+
+    @property
+    def empty_rows(self) -> Number:
+        """Rows of blocks that no token fills, of a kernel that takes as many blocks as tokens could begin."""
+        kernels = self.x.engine.kernels
+        block = kernels.whole_blocks.get(self.x.formats.parts["experts"], 0.0)
+        tokens = self.x.tokens * self.x.d * self.of.per_token
+        most = rounded_up((tokens + self.local * (block - 1.0)) / larger(block, 1.0)) * block
+        return larger(most - self.chosen, 0.0) * (self.x.u < kernels.whole_blocks_split)
+
+    @property
+    def rows(self) -> Number:
+        """Rows that the rank's experts work on."""
+        return self.chosen + self.empty_rows
 
     def router(self, *, reads_norm: bool) -> list[Step]:
         """The router's product; where engines keep it in fp32 its input is cast first, in a kernel of its own."""
@@ -275,7 +289,7 @@ class InferenceExperts(RoutedExperts[InferenceAttention]):
         x = self.x
         element_bytes = smaller(x.formats.operands[x.formats.parts["experts"]].activation_bytes, x.element_bytes)
         fetched = self._exchanged("all_gather", element_bytes * x.tokens * self.width)
-        return [Step((*fetched, x.stream("experts", "permutation", "copy", 2.0 * self.rows * self.width)))]
+        return [Step((*fetched, x.stream("experts", "permutation", "copy", 2.0 * self.chosen * self.width)))]
 
     def combine(self) -> list[Step]:
         """Outputs summed for each token and brought back to its rank.
@@ -283,20 +297,20 @@ class InferenceExperts(RoutedExperts[InferenceAttention]):
         Over tensor-parallel ranks the layer's end sums.
         """
         x = self.x
-        summed = x.stream("experts", "weighted sum", "copy", self.rows * self.width + x.tokens * self.width)
+        summed = x.stream("experts", "weighted sum", "copy", self.chosen * self.width + x.tokens * self.width)
         return [Step((summed, *self._exchanged("reduce_scatter", x.element_bytes * x.tokens * self.width)))]
 
     def product(self, part: Part, inputs: Number, outputs: Number, *, kept: Number = 1.0) -> Step:
         """The products of all the rank's experts, grouped in one kernel."""
         x = self.x
-        kernel = x.formats.parts["experts"]
+        kernel, empty = x.formats.parts["experts"], self.empty_rows
         stored = x.formats.operands[kernel]
         return Step(
             (
                 GroupedMatmul(
                     module="experts",
                     part=part,
-                    rows=self.rows,
+                    rows=self.chosen,
                     experts=self.local,
                     active=self.active,
                     n=outputs,
@@ -306,7 +320,8 @@ class InferenceExperts(RoutedExperts[InferenceAttention]):
                     weight_bytes=stored.weight_bytes,
                     output_bytes=x.element_bytes,
                     kernel=kernel,
-                    in_slots=x.captured,
+                    in_slots=either(empty > 0.0, 0.0, x.captured),
+                    empty_rows=empty,
                 ),
             )
         )
@@ -335,12 +350,11 @@ def inference_experts(x: InferenceAttention, figures: Experts) -> InferenceExper
     width, tokens = float(figures.latent_width or x.h), x.tokens * x.d
     if x.identical_tokens:
         own = np.ceil(figures.per_token / smaller(x.e, figures.per_token))
-        return InferenceExperts(x=x, of=figures, width=width, rows=tokens * own, active=own)
+        return InferenceExperts(x=x, of=figures, width=width, chosen=tokens * own, active=own)
     chosen = tokens * figures.per_token
-    active = expected_active(figures.count, figures.per_token, tokens) * rounded_up(figures.count / x.e) / figures.count
-    return InferenceExperts(
-        x=x, of=figures, width=width, rows=chosen * busiest_share(x.e, chosen, skew=x.skew), active=active
-    )
+    active = busiest_active(figures.count, expected_active(figures.count, figures.per_token, tokens), x.e)
+    share = busiest_share(x.e, chosen, skew=x.skew)
+    return InferenceExperts(x=x, of=figures, width=width, chosen=chosen * share, active=active)
 
 
 class InferenceKernels(InferenceAttention):

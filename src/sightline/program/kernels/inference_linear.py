@@ -271,8 +271,9 @@ def _quantization(x: InferenceLinear, op: Operator) -> Sequence[Operator]:
     """The kernel that quantizes the input of a matmul; nothing before one that takes it as it is."""
     if not isinstance(op, PRODUCTS) or op.element_bytes >= x.element_bytes or x.fuses("quantization"):
         return ()
-    inputs = op.batch * op.m * op.k if isinstance(op, Matmul) else op.rows * op.k
-    elements = inputs * (1.0 + op.element_bytes / x.element_bytes)
+    # What goes up to experts is quantized before it is laid out in blocks.
+    rows = op.batch * op.m if isinstance(op, Matmul) else op.rows + op.empty_rows * (op.part != "up")
+    elements = rows * op.k * (1.0 + op.element_bytes / x.element_bytes)
     return [x.stream(op.module, "quantization", "copy", elements, count=op.count)]
 
 
