@@ -212,7 +212,8 @@ class TabledPass(PricedPass):
                 for op in self.examples
             ]
         )
-        slowdown = between(*slowdowns[self.kinds].T, self.in_bulk)
+        few, bulk = slowdowns[self.kinds].T
+        slowdown = between(few, bulk, self.in_bulk)
         gap_s = np.where(self.sends > 0, c.synchronization_s, c.kernel_gap_s)
         seconds = self.counts * np.maximum(self.alone * slowdown + self.gaps * gap_s, self.least)
         work = seconds * (1.0 - self.sends)

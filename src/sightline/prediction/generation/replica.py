@@ -86,12 +86,11 @@ def slowdowns_of(op: Operator, c: InferenceConstants) -> tuple[Number, Number]:
         return c.matmul_slowdown * by_format, c.prefill_matmul_slowdown * by_format
     if isinstance(op, Elementwise):
         return c.elementwise_slowdown, larger(c.elementwise_slowdown, 1.0)
+    slowdown: Number = c.elementwise_slowdown
     if isinstance(op, ATTENDING):
         slowdown = c.decode_attention_slowdown if op.decode else c.prefill_attention_slowdown
     elif isinstance(op, GroupedMatmul):
         slowdown = either(op.in_slots > 0.0, *c.slowdown_of_experts(op.kernel))
-    else:
-        slowdown = c.elementwise_slowdown
     return slowdown, slowdown
 
 
