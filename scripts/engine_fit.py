@@ -21,7 +21,14 @@ from sightline.prediction.beliefs import Beliefs, Gradient, learned
 from sightline.prediction.generation.engine_constants import InferenceConstants
 from sightline.prediction.generation.phases import PricedGeneration
 from sightline.prediction.generation.policies import Latencies, Workers, latencies
-from sightline.prediction.generation.replica import PricedPass, slowdown_of, time_in_engine, worker_of
+from sightline.prediction.generation.replica import (
+    PricedPass,
+    between,
+    share_in_bulk,
+    slowdowns_of,
+    time_in_engine,
+    worker_of,
+)
 from sightline.prediction.generation.sites import NOTHING, RATES, EngineAtSite, shifts, source_site
 from sightline.prediction.generation.uncertainty import context_of, format_of, kind_of
 from sightline.prediction.pass_times import PassTimes
@@ -158,6 +165,8 @@ class TabledPass(PricedPass):
     """Gaps that come after it: its kernels, or for a collective 1 where ranks wait for each other."""
     bound: Array
     """1 where arithmetic bounds an operator."""
+    in_bulk: Array
+    """How far an operator is one in bulk."""
     sends: Array
     """1 where it is a collective."""
     launches: float
@@ -184,6 +193,7 @@ class TabledPass(PricedPass):
             gaps=np.where(sends > 0, alone > 0, kernels),
             bound=np.array([price.compute_s >= price.memory_s for price in prices], dtype=float),
             sends=sends,
+            in_bulk=np.array([float(share_in_bulk(op, price)) for op, price in zip(operators, prices, strict=True)]),
             launches=float(counts @ kernels),
         )
 
@@ -196,11 +206,16 @@ class TabledPass(PricedPass):
         if not isinstance(prices, EnginePrices):
             return PricedPass.times(self, prices)
         c = prices.constants
-        slowdown = np.array(
-            [c.collective_slowdown if isinstance(op, Collective) else slowdown_of(op, c) for op in self.examples]
+        slowdowns = np.array(
+            [
+                (c.collective_slowdown,) * 2 if isinstance(op, Collective) else slowdowns_of(op, c)
+                for op in self.examples
+            ]
         )
+        few, bulk = slowdowns[self.kinds].T
+        slowdown = between(few, bulk, self.in_bulk)
         gap_s = np.where(self.sends > 0, c.synchronization_s, c.kernel_gap_s)
-        seconds = self.counts * np.maximum(self.alone * slowdown[self.kinds] + self.gaps * gap_s, self.least)
+        seconds = self.counts * np.maximum(self.alone * slowdown + self.gaps * gap_s, self.least)
         work = seconds * (1.0 - self.sends)
         compute_s, work_s = float(work @ self.bound), float(work.sum())
         return PassTimes(compute_s, work_s - compute_s, float(seconds @ self.sends), self.launches)

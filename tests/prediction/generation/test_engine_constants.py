@@ -7,6 +7,7 @@ from engine_fit import PRIORS
 from generation_scenarios import generation
 
 from sightline.catalog import entry, names
+from sightline.cost.prices import OperatorCost
 from sightline.loading.clusters import read_cluster
 from sightline.prediction.generation.batch_profile import engine_constants, predict_generation, server_constants
 from sightline.prediction.generation.engine_constants import (
@@ -17,6 +18,8 @@ from sightline.prediction.generation.engine_constants import (
     serving_one_by_one,
     set_of,
 )
+from sightline.prediction.generation.replica import time_in_engine
+from sightline.program import Elementwise
 
 
 def test_a_release_that_was_measured_needs_no_remark():
@@ -184,3 +187,29 @@ def test_experts_in_a_format_that_was_never_fitted_take_those_of_engines_without
     assert "16-bit" not in fitted.fitted_experts
     assert fitted.slowdown_of_experts("nvfp4") == (fitted.experts_slowdown, fitted.prefill_experts_slowdown)
     assert fitted.slowdown_of_experts("16-bit") == (usual.experts_slowdown, usual.prefill_experts_slowdown)
+
+
+def test_what_engines_gain_on_products_of_few_rows_says_nothing_of_prompts() -> None:
+    scenario = generation(cluster="1x h100-sxm-80gb", plan={"framework": "vllm"}, prompt_tokens=4096)
+    usual, _ = engine_constants(scenario)
+    reached = {
+        name: predict_generation(scenario, replace(usual, **{name: 2.0 * getattr(usual, name)}))
+        for name in ("matmul_slowdown", "prefill_matmul_slowdown")
+    }
+    few, bulk, base = (
+        reached["matmul_slowdown"],
+        reached["prefill_matmul_slowdown"],
+        predict_generation(scenario, usual),
+    )
+    assert float(few.tpot_s / base.tpot_s) > 1.5 > 1.02 > float(bulk.tpot_s / base.tpot_s)
+    assert float(bulk.ttft_s / base.ttft_s) > 1.5 > 1.05 > float(few.ttft_s / base.ttft_s)
+
+
+def test_a_stream_of_more_than_l2_holds_gains_nothing_below_its_bytes() -> None:
+    usual = replace(load_inference("unmeasured")[0], kernel_gap_s=0.0)
+    gaining = replace(usual, elementwise_slowdown=0.5)
+    norm = Elementwise(module="mlp norm", part="norm", kind="norm", traffic_bytes=1e9, kernels=1.0)
+    long, short = OperatorCost(4e-4, 0.0, 3.6e-4, 3.5e-4), OperatorCost(2e-6, 0.0, 1e-8, 4e-9)
+    assert time_in_engine(norm, long, usual) == 4e-4
+    assert time_in_engine(norm, long, gaining) == pytest.approx(3.75e-4)
+    assert time_in_engine(norm, short, gaining) == pytest.approx(1e-6, rel=0.01)

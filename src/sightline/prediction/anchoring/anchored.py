@@ -109,6 +109,7 @@ def _lessons(
 
 _TIMES = {
     "matmul_slowdown": "matmuls",
+    "prefill_matmul_slowdown": "matmuls over prompts",
     "attention_slowdown": "fused attention kernels",
     "prefill_attention_slowdown": "attention over prompts",
     "decode_attention_slowdown": "attention over the cache",

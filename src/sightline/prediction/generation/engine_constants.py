@@ -40,7 +40,9 @@ class InferenceConstants(Stated):
     """One set per engine and version; the catalog's entry holds value, source and residuals."""
 
     matmul_slowdown: float
-    """Time of a matmul between other kernels over that of the benchmark."""
+    """Time of a matmul between other kernels over that of the benchmark, where reading weights binds it."""
+    prefill_matmul_slowdown: float
+    """The same where arithmetic does: a device that works for long under its power limit, on what others left."""
     prefill_attention_slowdown: float
     decode_attention_slowdown: float
     experts_slowdown: float

@@ -32,6 +32,7 @@ from sightline.program import (
     Block,
     CachedAttention,
     Collective,
+    Elementwise,
     GroupedMatmul,
     InferenceKernels,
     Matmul,
@@ -50,6 +51,8 @@ from sightline.scenario import Cluster, Device, GenerationPlan, GenerationScenar
 
 ATTENDING = (CachedAttention, SelectedAttention)
 """Operators in which new tokens meet the tokens before them."""
+TINY = 1e-30
+"""Less than any time."""
 
 
 def time_in_engine(op: Operator, cost: OperatorCost, c: InferenceConstants) -> Number:
@@ -57,12 +60,13 @@ def time_in_engine(op: Operator, cost: OperatorCost, c: InferenceConstants) -> N
     if isinstance(op, Collective):
         return cost.time_s * c.collective_slowdown + (cost.time_s > 0.0) * c.synchronization_s
     gap_s = c.kernel_gap_s * op.kernels
+    slowdown = between(*slowdowns_of(op, c), share_in_bulk(op, cost))
     if isinstance(op, MatrixVector):
         over_units = 1.0 if op.on_matrix_units else UNIT_BANDWIDTH / c.vector_unit_bandwidth
         legs = (cost.memory_s / c.vector_memory_fraction, cost.time_s * over_units)
         few_rows = op.m <= op.most_rows
-        return either(few_rows, overlapped(*legs), cost.time_s * c.matmul_slowdown) + gap_s
-    return cost.time_s * slowdown_of(op, c) + gap_s
+        return either(few_rows, overlapped(*legs), cost.time_s * slowdown) + gap_s
+    return cost.time_s * slowdown + gap_s
 
 
 def least_time_s(op: Operator, cost: OperatorCost, c: InferenceConstants, model: DeviceModel) -> Number:
@@ -72,19 +76,40 @@ def least_time_s(op: Operator, cost: OperatorCost, c: InferenceConstants, model:
     return least_s(op, cost, model, peak_share=c.peak_share, bandwidth_share=c.bandwidth_share)
 
 
-def slowdown_of(op: Operator, c: InferenceConstants) -> Number:
-    """Return the time of an operator inside an engine's pass over that of the operator alone; collectives apart."""
+def slowdowns_of(op: Operator, c: InferenceConstants) -> tuple[Number, Number]:
+    """Return the time of an operator inside an engine's pass over that of the operator alone: of few rows, and in bulk.
+
+    What engines gain over a kernel alone is its start and what lies in caches by then: no kernel that streams more than
+    L2 holds has any of it, and long products meet the power limit besides. Collectives apart.
+    """
     if isinstance(op, Matmul):
-        if op.dtype == "nvfp4":
-            return c.matmul_slowdown * c.nvfp4_slowdown
-        return c.matmul_slowdown * (c.fp8_block_slowdown if op.kernel == "fp8-block" else 1.0)
+        by_block = c.fp8_block_slowdown if op.kernel == "fp8-block" else 1.0
+        by_format = c.nvfp4_slowdown if op.dtype == "nvfp4" else by_block
+        return c.matmul_slowdown * by_format, c.prefill_matmul_slowdown * by_format
+    if op.part in DRAWING:
+        return 1.0, 1.0
+    if isinstance(op, Elementwise):
+        return c.elementwise_slowdown, larger(c.elementwise_slowdown, 1.0)
+    slowdown: Number = c.elementwise_slowdown
     if isinstance(op, ATTENDING):
-        return c.decode_attention_slowdown if op.decode else c.prefill_attention_slowdown
-    if isinstance(op, GroupedMatmul):
+        slowdown = c.decode_attention_slowdown if op.decode else c.prefill_attention_slowdown
+    elif isinstance(op, GroupedMatmul):
         # Whole blocks are those of a library that was measured alone, as dense products were.
         others = either(op.in_slots > 0.0, *c.slowdown_of_experts(op.kernel))
-        return either(op.empty_rows > 0.0, c.matmul_slowdown, others)
-    return 1.0 if op.part in DRAWING else c.elementwise_slowdown
+        slowdown = either(op.empty_rows > 0.0, c.matmul_slowdown, others)
+    return slowdown, slowdown
+
+
+def share_in_bulk(op: Operator, cost: OperatorCost) -> Number:
+    """Return how far an operator is one in bulk: a product bound by arithmetic, a stream by bytes beyond L2."""
+    if isinstance(op, Matmul):
+        return cost.compute_s**2 / larger(cost.compute_s**2 + cost.memory_s**2, TINY)
+    return cost.least_s / larger(cost.time_s, TINY) if isinstance(op, Elementwise) else 0.0
+
+
+def between(few: Number, bulk: Number, share: Number) -> Number:
+    """Return the slowdown of an operator that is one in bulk to this share."""
+    return few + (bulk - few) * share
 
 
 @record
