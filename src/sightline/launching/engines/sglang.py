@@ -86,7 +86,15 @@ def _chunk(options: Options) -> int | None:
 
 def _budget(options: Options) -> int | None:
     chunk = _chunk(options)
-    return options.number("max-prefill-tokens") if chunk == -1 else chunk
+    if chunk == -1:
+        return options.number("max-prefill-tokens")
+    return chunk and max(1, chunk // _stated_groups(options))
+
+
+def _stated_chunk(request: Request) -> int | None:
+    """Tokens of an iteration of all groups, which divide them; -1 for whole prompts."""
+    budget = request.plan.max_batched_tokens
+    return -1 if not request.plan.chunked_prefill else budget and int(budget) * _groups(request)
 
 
 def _is_chunked(options: Options) -> bool | None:
@@ -141,7 +149,7 @@ OPTIONS: Sequence[Row] = (
     Option(
         "--chunked-prefill-size",
         "max_batched_tokens",
-        lambda request: request.plan.max_batched_tokens if request.plan.chunked_prefill else -1,
+        _stated_chunk,
         _budget,
     ),
     Option(
