@@ -167,6 +167,10 @@ class EngineKernels:
     eager: bool = False
     """Operators are called one after the other, as a model's own code does; otherwise the engine has kernels for
     them."""
+    choice_kernels: float = 2.0
+    """Kernels that choose the experts of a token."""
+    latent_kernels: float = 0.0
+    """Further small kernels of a decode step around attention to latent vectors."""
     captured_tokens: float = 0.0
     """New tokens up to which passes with prompts run from captured graphs too, but for their attention; 0: none do."""
     joins_attention: bool = False
