@@ -10,6 +10,7 @@ device's kernels err too where they were not measured, the more the farther thei
 
 from dataclasses import replace
 from functools import cache
+from itertools import product
 from math import hypot, sqrt
 
 import numpy as np
@@ -18,8 +19,9 @@ from sightline.catalog import entry, names
 from sightline.content import description
 from sightline.cost.device_model import device_model
 from sightline.cost.families import Stated, distance, evidence_of, family_of, unmeasured_half_width
+from sightline.frameworks import read_engine
 from sightline.prediction.generation.engine_constants import InferenceConstants, borrowed_releases, set_of
-from sightline.quantities import FOUR_IN_FIVE, Number, anywhere, larger
+from sightline.quantities import FOUR_IN_FIVE, Number, anywhere, larger, years_of
 from sightline.scenario import Device, Generate, GenerationPlan, GenerationScenario, Model
 
 PRODUCTS = "matmul"
@@ -41,7 +43,9 @@ class Extrapolation(Stated):
     """Of a model with other layers."""
     format: float
     release: float
-    """Of a release line with its engine's constants."""
+    """Of a release with the constants of others, at least."""
+    year: float
+    """The same per square root of a year between it and the nearest of them, where that is more."""
     context: float
     """Per doubling of the context beyond the longest fitted."""
 
@@ -85,12 +89,23 @@ def _beyond_fitted(scenario: GenerationScenario, constants: InferenceConstants) 
         "device": scenario.cluster.device.name not in constants.fitted_devices,
         "kind": scenario.is_assumed or kind_of(scenario.model) not in constants.fitted_kinds,
         "format": format_of(scenario.plan) not in constants.fitted_formats,
-        "release": bool(borrowed_releases(scenario.plan.engine.name, scenario.plan.engine.version)),
     }
     added: dict[str, Number] = {"source": terms.source}
     added |= {name: getattr(terms, name) for name, unseen in new.items() if unseen}
+    engine, version = scenario.plan.engine.name, scenario.plan.engine.version
+    if borrowed_releases(engine, version):
+        years = years_apart(engine, (version,), tuple(set_of(engine, version)["releases"]))
+        added["release"] = max(terms.release, terms.year * sqrt(years))
     doublings = np.log2(larger(context_of(work) / constants.fitted_context, 1.0))
     return added | ({"context": terms.context * doublings} if anywhere(doublings > 0) else {})
+
+
+@cache
+def years_apart(engine: str, some: tuple[str, ...], others: tuple[str, ...]) -> float:
+    """Return the years between the nearest of some releases of an engine and of others; 0 where no month is known."""
+    months = [[read_engine(engine, release).since for release in releases] for releases in (some, others)]
+    pairs = product(*([years_of(month) for month in known if month] for known in months))
+    return min((abs(one - other) for one, other in pairs), default=0.0)
 
 
 @cache
