@@ -53,6 +53,9 @@ def test_everything_never_fitted_adds_a_term():
 def test_releases_far_from_those_measured_are_less_certain():
     near, far = (terms(plan={"framework_version": version})["release"] for version in ("0.13", "0.99"))
     assert TERMS.release == near < far
+    old = {"framework": "sglang", "framework_version": "0.4", "quantization": None}
+    assert terms(plan=old).keys() == {"source", "release"}
+    assert terms(plan=old, model="deepseek-v3").keys() == {"source", "kind", "release"}
     assert years_apart("vllm", ("0.11", "0.12"), ("0.15", "0.28")) == pytest.approx(1 / 12)
 
 
