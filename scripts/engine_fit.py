@@ -512,7 +512,9 @@ def _of_other_releases(found: "Fits") -> Iterator[LeftOut]:
     for (of, fit), (_, other) in permutations(found.values(), 2):
         years = years_apart(of.engine, tuple(_releases(fit.cases)), tuple(_releases(other.cases)))
         if years >= NEAR_YEARS:
-            errors = np.log(predicted_values(fit.cases, InferenceConstants.from_mapping(other.constants)) / fit.measured)
+            errors = np.log(
+                predicted_values(fit.cases, InferenceConstants.from_mapping(other.constants)) / fit.measured
+            )
             yield LeftOut(errors, ["other"] * len(errors), _half_widths(fit), np.full(len(errors), np.sqrt(years)))
 
 

@@ -266,7 +266,9 @@ class InferenceExperts(RoutedExperts[InferenceAttention]):
             cast = x.stream("router", "widen", "copy", x.tokens * x.h * (1.0 + fp32 / x.element_bytes))
             product = replace(product, dtype=dtype, kernel=FP32_ROUTER, element_bytes=fp32, weight_bytes=fp32)
             operators = [cast, replace(product, output_bytes=fp32)]
-        choice = x.stream("router", "choice", "softmax", 4.0 * x.tokens * of.count, kernels=x.engine.kernels.choice_kernels)
+        choice = x.stream(
+            "router", "choice", "softmax", 4.0 * x.tokens * of.count, kernels=x.engine.kernels.choice_kernels
+        )
         return [Step((*operators, choice))]
 
     def dispatch(self) -> list[Step]:
