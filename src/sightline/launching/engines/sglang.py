@@ -93,8 +93,10 @@ def _budget(options: Options) -> int | None:
 
 def _stated_chunk(request: Request) -> int | None:
     """Tokens of an iteration of all groups, which divide them; -1 for whole prompts."""
+    if not request.plan.chunked_prefill:
+        return -1
     budget = request.plan.max_batched_tokens
-    return -1 if not request.plan.chunked_prefill else budget and int(budget) * _groups(request)
+    return None if budget is None else int(budget) * _groups(request)
 
 
 def _is_chunked(options: Options) -> bool | None:

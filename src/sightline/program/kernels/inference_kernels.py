@@ -197,7 +197,7 @@ class InferenceAttention(InferenceLinear):
             core = self._attention(1.0, key, rank, decode=True, shared_kv=True, cache_bytes=cache_bytes)
             if small := self.engine.kernels.latent_kernels:
                 around = 2.0 * small * self.tokens * self.heads * key
-                return [Step((self.stream("rope", "latent", "copy", around, kernels=small), core))]
+                return [Step((self.stream("rope", "rope", "copy", around, kernels=small), core))]
             return [Step((core,))]
         chosen = float(sparse.selected_tokens * sparse.block_tokens)
         sizes = {"new_tokens": self.q, "context_tokens": self.c + self.q, "selected_tokens": chosen}
