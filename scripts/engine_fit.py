@@ -1,8 +1,9 @@
 """Constants of engines fitted to generations that were measured: the fits, the catalog's sets, and their entries."""
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from itertools import permutations
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -30,7 +31,7 @@ from sightline.prediction.generation.replica import (
     worker_of,
 )
 from sightline.prediction.generation.sites import NOTHING, RATES, EngineAtSite, shifts, source_site
-from sightline.prediction.generation.uncertainty import context_of, format_of, kind_of
+from sightline.prediction.generation.uncertainty import context_of, format_of, kind_of, years_apart
 from sightline.prediction.pass_times import PassTimes
 from sightline.program import Collective, MatrixVector, Operator
 from sightline.quantities import FOUR_IN_FIVE, larger, significant
@@ -483,13 +484,13 @@ class LeftOut(NamedTuple):
     """How often a term counts: the doublings of the context beyond the longest that is left; 1 for other terms."""
 
 
-def terms_of(fits: Sequence[InferenceFit], lines: Sequence[InferenceFit]) -> dict[str, Any]:
-    """Return the terms by name, as standard deviations, and the errors that they come from.
-
-    ``lines`` are the fits of release lines that lie around their engine's.
-    """
+def terms_of(engines: Sequence["Fits"]) -> dict[str, Any]:
+    """Return the terms by name, as standard deviations, and the errors that they come from."""
+    pairs = [pair for of_engine in engines for pair in of_engine.values()]
+    fits, lines = [fit for _, fit in pairs], [fit for of, fit in pairs if of.line and not of.apart]
     found = {name: [one for fit in fits if (one := without(fit, name))] for name in LABELS}
     found["release"] += [_as_its_engine(fit) for fit in lines]
+    found["year"] = [one for of_engine in engines for one in _of_other_releases(of_engine)]
     found["context"] = [one for fit in fits if (one := _far(fit))]
     terms = {name: further(cases) for name, cases in found.items()}
     residuals = {
@@ -515,6 +516,21 @@ def _as_its_engine(fit: InferenceFit) -> LeftOut:
     """A release line's cases with the constants of its engine."""
     errors = np.log(fit.predict({}) / fit.measured)
     return LeftOut(errors, ["line"] * len(errors), _half_widths(fit), np.ones(len(errors)))
+
+
+NEAR_YEARS = 0.25
+"""Releases nearer than this say nothing of how far engines drift."""
+
+
+def _of_other_releases(found: "Fits") -> Iterator[LeftOut]:
+    """Yield each set's cases with the constants of the engine's other sets, of releases before and after."""
+    for (of, fit), (_, other) in permutations(found.values(), 2):
+        years = years_apart(of.engine, tuple(_releases(fit.cases)), tuple(_releases(other.cases)))
+        if years >= NEAR_YEARS:
+            errors = np.log(
+                predicted_values(fit.cases, InferenceConstants.from_mapping(other.constants)) / fit.measured
+            )
+            yield LeftOut(errors, ["other"] * len(errors), _half_widths(fit), np.full(len(errors), np.sqrt(years)))
 
 
 def _far(fit: InferenceFit) -> LeftOut | None:
@@ -643,7 +659,7 @@ def engine_entries(cases_of: Callable[[EngineSet], Sequence[MeasuredGeneration]]
         "date": DATE,
         "evidence": "fitted",
         "source": "fit splits of the published suites of generation, all engines together",
-        **terms_of([fit for _, fit in fits], [fit for one, fit in fits if one.line and not one.apart]),
+        **terms_of([*found.values()]),
         "sites": site_shifts([(one.engine, fit) for one, fit in fits]),
     }
     return entries

@@ -120,7 +120,7 @@ def test_attention_is_eager_where_there_was_no_flash_attention(name: str, stated
     [
         ("vllm", "2023-10", "0.2"),
         ("vllm", "2024-02", "0.3"),
-        ("vllm", "2026", "0.20"),
+        ("vllm", "2026", "0.31"),
         ("tensorrt-llm", "2023-12", "0.6"),
         ("tensorrt-llm", "2024-01", "0.7"),
         ("tensorrt-llm", "2024-03", "0.8"),
@@ -138,9 +138,9 @@ def test_an_engine_s_version_is_a_release_a_build_or_a_date(engine: str, stated:
 
 
 def test_releases_between_lines_behave_as_the_nearest_before_them() -> None:
-    old, between, new = (read_engine("vllm", version) for version in ("0.1.4", "0.7", ""))
+    old, between, new = (read_engine("vllm", version) for version in ("0.1.4", "0.13", ""))
     assert old.defaults["cuda_graphs"] is False
-    assert (between.since, between.defaults) == ("2024-09", new.defaults)
+    assert (between.since, between.defaults) == ("2025-12", new.defaults)
     assert read_engine("tensorrt-llm", "0.11").since == read_engine("tensorrt-llm", "0.8").since == "2024-02"
 
 

@@ -7,6 +7,8 @@ import sightline as sl
 from sightline import catalog
 from sightline.frameworks import read_engine
 from sightline.frameworks.engine import Serving, serving_limits
+from sightline.loading import generation_from_mapping
+from sightline.simulation.deployment import facts_of
 
 GIB = 2.0**30
 
@@ -17,17 +19,53 @@ GIB = 2.0**30
         ("vllm", "0.15", "h100-sxm-80gb", 79.6 * GIB, 1024, 8192),
         ("vllm", "0.15", "a100-sxm-80gb", 79.6 * GIB, 256, 2048),
         ("vllm", "", "l40s-48gb", 45 * GIB, 256, 2048),
+        ("vllm", "0.27", "b200-sxm-180gb", 180 * GIB, 1024, 8192),
+        ("vllm", "0.28", "b200-sxm-180gb", 180 * GIB, 1024, 16384),
         ("vllm", "0.2", "h100-sxm-80gb", 79.6 * GIB, 256, 2560),
         ("vllm", "0.5", "h100-sxm-80gb", 79.6 * GIB, 256, 4096),
         ("sglang", "", "rtx-4090", 24 * GIB, 2048, 2048),
         ("sglang", "", "h100-sxm-80gb", 79.6 * GIB, 2048, 8192),
         ("sglang", "", "b200-sxm-180gb", 180 * GIB, 2048, 16384),
+        ("sglang", "0.4.1", "l40s-48gb", 45 * GIB, 2048, 8192),
     ],
 )
 def test_limits_follow_the_memory_of_the_device(
     engine: str, version: str, device: str, memory: float, sequences: int, tokens: int
 ) -> None:
     assert serving_limits(read_engine(engine, version).serving, device, memory, 4096) == (sequences, tokens)
+
+
+@pytest.mark.parametrize(
+    ("version", "cluster", "ranks", "groups", "budget", "share", "tokens"),
+    [
+        ("", "1x h100-sxm-80gb", 1, 1, None, 0.835, 8192),
+        ("", "8x h200-sxm-141gb", 8, 1, None, 0.897, 8192),
+        ("", "8x h200-sxm-141gb", 8, 8, None, 0.769, 1024),
+        ("", "8x h200-sxm-141gb", 8, 2, 2048, 0.907, 2048),
+        ("", "8x rtx-4090", 8, 1, None, 0.806, 2048),
+        ("0.4.1", "8x h200-sxm-141gb", 8, 1, None, 0.81, 8192),
+        ("0.4.1", "1x h100-sxm-80gb", 1, 1, None, 0.88, 8192),
+    ],
+)
+def test_sglang_reserves_memory_and_divides_chunks_by_device_ranks_and_groups(
+    version: str, cluster: str, ranks: int, groups: int, budget: int | None, share: float, tokens: int
+) -> None:
+    """Against ``server_args.py`` of 0.5.7 and 0.4.1, by hand in MiB."""
+    plan = {"framework": "sglang", "framework_version": version, "tensor_parallel": ranks, "max_batched_tokens": budget}
+    work = {"task": "generate", "batch": 8, "prompt_tokens": 100, "output_tokens": 10}
+    stated = {key: value for key, value in plan.items() if value} | {"attention_data_parallel": groups}
+    scenario = {"model": "qwen3-30b-a3b", "cluster": cluster, "workload": work, "plan": stated}
+    found = generation_from_mapping(scenario).plan
+    assert found.memory_fraction == pytest.approx(share, abs=0.001)
+    assert found.max_batched_tokens == tokens
+    facts = facts_of(serving(model="qwen3-30b-a3b", cluster=cluster, plan=stated), 1000)
+    assert facts.token_budget == tokens
+    assert facts.answer_share == pytest.approx(0.7 if groups == 1 else 0.21)
+
+
+def test_vllm_takes_more_of_the_memory_since_0_20() -> None:
+    shares = [read_engine("vllm", version).memory.memory_fraction for version in ("0.6", "0.15", "0.19", "0.20", "")]
+    assert shares == [0.9, 0.9, 0.9, 0.92, 0.92]
 
 
 def test_a_budget_that_is_not_stated_is_the_context_but_never_less_than_2048_tokens() -> None:
@@ -56,7 +94,8 @@ def test_without_a_limit_of_its_own_an_engine_runs_what_its_server_holds() -> No
         ("0.8.5", "vllm", "chunk", False),
         ("0.13", "vllm", "chunk", False),
         ("0.14.1", "vllm", "chunk", True),
-        ("0.19", "vllm", "chunk", True),
+        ("0.18", "vllm", "chunk", True),
+        ("0.19", "vllm", "prompt", True),
         ("0.23", "vllm", "prompt", True),
         ("", "vllm", "prompt", True),
     ],

@@ -8,7 +8,10 @@ from dataclasses import field
 from math import inf
 from typing import Literal, NamedTuple
 
+import numpy as np
+
 from sightline.content import description, fix_mappings
+from sightline.quantities import Count, Number, either, larger
 
 Policy = Literal["vllm", "vllm-0", "sglang", "tgi", "lightllm", "transformers", "tensorrt-llm", "orca", "static"]
 Order = Literal["fcfs", "priority", "longest-prefix"]
@@ -28,6 +31,13 @@ class DeviceClass:
     """Beginnings of names of devices that the class leaves out."""
     max_sequences: int | None = None
     max_batched_tokens: int | None = None
+    captured_sequences: tuple[int, int] = (0, 0)
+    """Sequences of the largest decode step that a graph captures, on fewer than ``MANY_RANKS`` and on more; a reserve
+    of memory has room for it."""
+
+
+MANY_RANKS = 4
+"""Tensor-parallel ranks from which SGLang captures larger decode steps."""
 
 
 @description
@@ -80,6 +90,10 @@ class Serving:
     """What that share falls to, step by step."""
     answer_share_steps: int = 1
     """Decode steps in which it does."""
+    group_answer_share: float = 1.0
+    """What both shares are multiplied by where data-parallel ranks share experts."""
+    groups_share_budget: bool = False
+    """Those ranks divide the tokens of an iteration among them."""
     computes_last: bool = False
     """Where other workers process prompts, those that decode compute the last token of each again, whose result is the
     first token; otherwise that comes with the keys and values."""
@@ -107,12 +121,12 @@ class Limits(NamedTuple):
 
 
 def serving_limits(
-    serving: Serving, device: str, memory_bytes: float, context_tokens: int, *, chunked: bool = True
+    serving: Serving, device: str, memory_bytes: float, context_tokens: int, *, chunked: bool = True, groups: int = 1
 ) -> Limits:
-    """Return the limits that an engine takes by itself on a device, for a model with a context.
+    """Return the limits that a rank takes by itself on a device, for a model with a context.
 
     Where prompts are not ``chunked``, vLLM's iterations have room for the longest (``EngineArgs``: the larger of its
-    usual budget and ``max_model_len``).
+    usual budget and ``max_model_len``). ``groups`` are the data-parallel ranks that share experts.
     """
     sequences, tokens = serving.running_of(), serving.max_batched_tokens
     for known in serving.device_classes:
@@ -120,7 +134,8 @@ def serving_limits(
             sequences = known.max_sequences or sequences
             tokens = known.max_batched_tokens or tokens
     least = context_tokens if serving.policy == "vllm" and not chunked else 0
-    return Limits(sequences, max(context_tokens, LEAST_BUDGET) if tokens is None else max(tokens, least))
+    budget = max(context_tokens, LEAST_BUDGET) if tokens is None else max(tokens, least)
+    return Limits(sequences, budget // groups if serving.groups_share_budget else budget)
 
 
 AllReduce = Literal["nccl", "custom", "vllm", "sglang", "trtllm"]
@@ -157,6 +172,10 @@ class EngineKernels:
     eager: bool = False
     """Operators are called one after the other, as a model's own code does; otherwise the engine has kernels for
     them."""
+    choice_kernels: float = 2.0
+    """Kernels that choose the experts of a token."""
+    latent_kernels: float = 0.0
+    """Further small kernels of a decode step around attention to latent vectors."""
     captured_tokens: float = 0.0
     """New tokens up to which passes with prompts run from captured graphs too, but for their attention; 0: none do."""
     joins_attention: bool = False
@@ -216,15 +235,47 @@ class Scheduling:
 
 
 @description
+class Reserve:
+    """Memory that an engine leaves free of weights and cache for all else, which makes its share of a device."""
+
+    base_bytes: float
+    token_bytes: float
+    """For each new token of an iteration of all ranks that share experts."""
+    captured_bytes: float
+    """For each sequence of the largest decode step that a graph captures."""
+    rank_bytes: float
+    """For each tensor- and pipeline-parallel rank."""
+    group_bytes: float
+    """For each of those sequences on each data-parallel rank that shares experts."""
+    large_group_bytes: float
+    """The same in steps of more than ``LARGE_STEP`` sequences."""
+    least_bytes: float
+    """On devices with more memory than ``LARGE_DEVICE`` at least so much in all."""
+
+
+LARGE_STEP, LARGE_DEVICE = 300, 60 * 2.0**30
+"""SGLang, ``server_args.py`` since 0.5.3."""
+
+
+@description
 class EngineMemory:
     """Memory outside weights and cache."""
 
     memory_fraction: float
     """Share of the device's memory that weights, cache and activations may take."""
+    fractions_by_ranks: Mapping[str, float] = field(default_factory=dict)
+    """What it is from so many tensor-parallel ranks on, ascending, whatever is in reserve."""
+    reserve: Reserve | None = None
+    """What that share leaves free, where it follows from the device and the plan."""
+    holds_activations: bool = True
+    """The share has room for activations too; otherwise what it leaves does."""
     context_bytes: float
     """Memory taken before the first tensor: driver context, kernels, communicators, captured graphs."""
     cache_share: float = 1.0
     """Of what the weights leave of the device, the share that a cache under load takes at most."""
+
+    def __post_init__(self) -> None:
+        fix_mappings(self)
 
 
 @description
@@ -307,6 +358,40 @@ class Engine:
 
     def __post_init__(self) -> None:
         fix_mappings(self)
+
+    def usual_budget(self, device: str, memory_bytes: float, context_tokens: int, groups: int = 1) -> int | None:
+        """Return the tokens of a batch's iteration where nobody states them: by the device, if the engine does that."""
+        if "max_batched_tokens" in self.defaults or not self.serving.device_classes:
+            return None
+        return serving_limits(self.serving, device, memory_bytes, context_tokens, groups=groups).max_batched_tokens
+
+    def usual_memory_fraction(
+        self, memory_bytes: float, tensor_parallel: Count, pipeline_parallel: Count, groups: Count, budget: Count | None
+    ) -> Number:
+        """Return the share of a device that the engine takes where nobody states one.
+
+        ``groups`` are the data-parallel ranks that share experts, which SGLang counts as tensor-parallel ones too;
+        ``budget`` is a rank's tokens of an iteration where they are stated.
+        """
+        ranks, keeps = tensor_parallel * groups, self.memory.reserve
+        share: Number = self.memory.memory_fraction
+        for fewest, fraction in self.memory.fractions_by_ranks.items():
+            share = either(ranks >= int(fewest), fraction, share)
+        if keeps is None or self.memory.fractions_by_ranks:
+            return share
+        classes = [known for known in self.serving.device_classes if memory_bytes >= known.from_memory_bytes]
+        few, many = classes[-1].captured_sequences
+        captured = either(ranks < MANY_RANKS, few, many)
+        tokens = classes[-1].max_batched_tokens or 0 if budget is None else budget * groups
+        grouped = either(captured > LARGE_STEP, keeps.large_group_bytes, keeps.group_bytes) * groups
+        kept = (
+            keeps.base_bytes
+            + larger(tokens, LEAST_BUDGET) * keeps.token_bytes
+            + captured * (keeps.captured_bytes + either(groups > 1, grouped, 0.0))
+            + ranks * pipeline_parallel * keeps.rank_bytes
+        )
+        least = keeps.least_bytes if memory_bytes > LARGE_DEVICE else 0.0
+        return np.round((memory_bytes - larger(kept, least)) / memory_bytes, 3)
 
     @property
     def all_reduce_library(self) -> str:

@@ -1,6 +1,6 @@
 """A scenario of ``task: generate`` into a `GenerationScenario`, or every mistake in it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from math import gcd, prod
 from pathlib import Path
@@ -99,7 +99,25 @@ def settled_plan(
     own = () if "framework" in free else (*plan.remarks, *_assumed_degrees(plan, filled, parts, task, free))
     # Under a load an engine's limits say how many prompts a worker takes at once.
     together = 0 if task == "serve" else 1
-    return _plan(plan.framework, filled, pools, together, prefill_device), own
+    settled = _plan(plan.framework, filled, pools, together, prefill_device)
+    return _on_devices(settled, {*plan.stated, *plan.framework.defaults}, parts, task), own
+
+
+def _on_devices(plan: GenerationPlan, stated: Collection[str], parts: Parts, task: str) -> GenerationPlan:
+    """The plan with what its engine takes by itself of these devices: of memory, and of a batch new tokens a pass."""
+    if parts.cluster is None or parts.model is None:
+        return plan
+    model, split = parts.model.model, plan.disaggregate
+    device = min((part.device for part in parts.cluster.parts), key=lambda device: float(device.memory_bytes))
+    if split is not None:
+        prefill = _on_devices(split.prefill, stated, parts, task)
+        plan = replace(plan, disaggregate=replace(split, prefill=prefill))
+    if "memory_fraction" not in stated:
+        plan = plan.with_usual_memory(model, float(device.memory_bytes))
+    if "max_batched_tokens" not in stated and task != "serve":
+        asked = device.name, float(device.memory_bytes), model.max_positions
+        plan = replace(plan, max_batched_tokens=plan.engine.usual_budget(*asked, int(plan.groups(model))))
+    return plan
 
 
 def _assumed_degrees(

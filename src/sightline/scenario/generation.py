@@ -1,10 +1,10 @@
 """Generation: prompts in, tokens out, by an engine on a cluster."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from sightline.content import description, fields_of
-from sightline.quantities import BYTES, BYTES_PER_SECOND, SECONDS, Count, Number
+from sightline.quantities import BYTES, BYTES_PER_SECOND, SECONDS, Count, Number, plain
 from sightline.scenario.cluster import Cluster, Question
 from sightline.scenario.model import Model
 from sightline.scenario.plan import AMOUNT, DEGREE
@@ -211,6 +211,16 @@ class GenerationPlan:
     def expert_tensor_parallel(self) -> Number:
         """Ranks that each expert is split over."""
         return self.tensor_parallel * self.data_parallel / self.expert_parallel
+
+    def groups(self, model: Model) -> Count:
+        """Return how many data-parallel ranks share experts; 1 of a model without any."""
+        return 1 if model.experts is None else self.data_parallel
+
+    def with_usual_memory(self, model: Model, memory_bytes: float) -> "GenerationPlan":
+        """Return the plan with the share of a device's memory that its engine takes by itself."""
+        degrees = self.tensor_parallel, self.pipeline_parallel, self.groups(model)
+        share = self.engine.usual_memory_fraction(memory_bytes, *degrees, self.max_batched_tokens)
+        return replace(self, memory_fraction=plain(share))
 
     def to_dict(self) -> dict[str, Any]:
         """The plan's fields by name, the engine under ``framework``."""

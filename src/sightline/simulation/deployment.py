@@ -168,7 +168,7 @@ def room_of(scenario: ServingScenario) -> Room:
     block = plan.kv_block_tokens
     device = scenario.cluster.device
     about = plan.engine.serving, device.name, float(device.memory_bytes), scenario.model.max_positions
-    limits = serving_limits(*about, chunked=bool(plan.chunked_prefill))
+    limits = serving_limits(*about, chunked=bool(plan.chunked_prefill), groups=int(plan.groups(scenario.model)))
     usual = LONGEST_PASS if plan.engine.serving.policy == "static" else limits.max_batched_tokens
     tokens = plan.max_batched_tokens or usual
     single, two = (_memory(alike(scenario, tokens, more)) for more in (block, 2 * block))
@@ -324,7 +324,9 @@ def facts_of(scenario: ServingScenario, blocks: int, role: int = state.WHOLE) ->
     plan, model, device = scenario.plan, scenario.model, scenario.cluster.device
     rules = plan.engine.serving
     memory_bytes, chunked = float(device.memory_bytes), bool(plan.chunked_prefill)
-    limits = serving_limits(rules, device.name, memory_bytes, model.max_positions, chunked=chunked)
+    groups = int(plan.groups(model))
+    limits = serving_limits(rules, device.name, memory_bytes, model.max_positions, chunked=chunked, groups=groups)
+    expected = rules.group_answer_share if groups > 1 else 1.0
     cache_blocks = max(blocks - rules.reserved_blocks, 0)
     shared = int(rules.budget_share * cache_blocks * plan.kv_block_tokens)
     stages = int(plan.pipeline_parallel) if plan.engine.scheduling.pipeline_micro_batches else 1
@@ -352,8 +354,8 @@ def facts_of(scenario: ServingScenario, blocks: int, role: int = state.WHOLE) ->
         ahead=rules.schedules_ahead,
         wait_steps=rules.wait_steps,
         waiting_share=rules.waiting_share,
-        answer_share=rules.answer_share,
-        least_answer_share=rules.least_answer_share,
+        answer_share=rules.answer_share * expected,
+        least_answer_share=rules.least_answer_share * expected,
         answer_share_steps=rules.answer_share_steps,
         stages=stages,
         seed=scenario.workload.seed % SEEDS,
@@ -363,7 +365,7 @@ def facts_of(scenario: ServingScenario, blocks: int, role: int = state.WHOLE) ->
         role=role,
         replicas=ranks_of(plan),
         per_node=max(scenario.cluster.per_node // int(plan.tensor_parallel * plan.pipeline_parallel), 1),
-        lockstep=1 if model.experts is None else int(plan.data_parallel),
+        lockstep=groups,
     )
     return _with_drafts(facts, scenario)
 

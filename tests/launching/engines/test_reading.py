@@ -126,6 +126,11 @@ def test_what_no_key_stands_for_is_said_without_its_value():
             },
         ),
         (
+            "sglang serve --model-path deepseek-ai/DeepSeek-V3 --tp 8 --attn-dp-size 4 --chunked-prefill-size 16384",
+            "sglang",
+            {"tensor_parallel": 2, "data_parallel": 4, "max_batched_tokens": 4096, "chunked_prefill": True},
+        ),
+        (
             "sglang serve --model-path Qwen/Qwen3-32B --tp-size 4 --dp-size 2 --disable-cuda-graph",
             "sglang",
             {"tensor_parallel": 4, "data_parallel": 2, "cuda_graphs": False},

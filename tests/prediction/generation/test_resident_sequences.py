@@ -13,7 +13,7 @@ from sightline.prediction.generation.policies import of_resident
 
 def loop(batch, framework="tensorrt-llm", **changes):
     sizes = {"prompt_tokens": 4096, "output_tokens": 512, "continuous": True} | changes
-    plan = {"framework": framework, "tensor_parallel": 2}
+    plan = {"framework": framework, "tensor_parallel": 2, "memory_fraction": 0.9}
     return predict_generation(
         generation(model="qwen3-32b", cluster="2x h100-sxm-80gb", batch=batch, plan=plan, **sizes)
     )

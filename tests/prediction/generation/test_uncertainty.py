@@ -19,6 +19,7 @@ from sightline.prediction.generation.uncertainty import (
     served_spreads,
     spreads,
     unmeasured_kernels,
+    years_apart,
 )
 from sightline.quantities import FOUR_IN_FIVE
 
@@ -47,6 +48,24 @@ def test_everything_never_fitted_adds_a_term():
     assert terms(model="qwen3-next-80b-a3b").keys() == {"source", "kind"}
     assert terms(plan={"quantization": "int8"}).keys() == {"source", "format"}
     assert terms(plan={"framework_version": "0.99"}).keys() == {"source", "release"}
+
+
+def test_releases_far_from_those_measured_are_less_certain():
+    near, far = (terms(plan={"framework_version": version})["release"] for version in ("0.13", "0.99"))
+    assert TERMS.release == near < far
+    old = {"framework": "sglang", "framework_version": "0.4", "quantization": None}
+    assert terms(plan=old).keys() == {"source", "release"}
+    assert terms(plan=old, model="deepseek-v3").keys() == {"source", "kind", "release"}
+    assert years_apart("vllm", ("0.11", "0.12"), ("0.15", "0.28")) == pytest.approx(1 / 12)
+
+
+@pytest.mark.parametrize(("batch", "tokens_per_s"), [(1, 30.29), (32, 760.52)])
+def test_a_release_that_served_a_model_before_its_kernels_were_fused_is_slow(batch: int, tokens_per_s: float):
+    """DeepSeek-V3 on eight H200 with SGLang 0.4.1 (sgl-project/sglang, issue 2643)."""
+    asked = {"model": "deepseek-v3", "cluster": "8x h200-sxm-141gb", "prompt_tokens": 128, "output_tokens": 256}
+    plan = {"framework": "sglang", "framework_version": "0.4.1", "tensor_parallel": 8}
+    low, high = predict(generation(**asked, batch=batch, plan=plan)).interval["tpot_s"]
+    assert low < batch / tokens_per_s < high
 
 
 def test_the_context_s_term_grows_with_every_doubling_beyond_the_longest():

@@ -87,7 +87,17 @@ def _chunk(options: Options) -> int | None:
 
 def _budget(options: Options) -> int | None:
     chunk = _chunk(options)
-    return options.number("max-prefill-tokens") if chunk == -1 else chunk
+    if chunk == -1:
+        return options.number("max-prefill-tokens")
+    return chunk and max(1, chunk // _stated_groups(options))
+
+
+def _stated_chunk(request: Request) -> int | None:
+    """Tokens of an iteration of all groups, which divide them; -1 for whole prompts."""
+    if not request.plan.chunked_prefill:
+        return -1
+    budget = request.plan.max_batched_tokens
+    return None if budget is None else int(budget) * _groups(request)
 
 
 def _is_chunked(options: Options) -> bool | None:
@@ -142,7 +152,7 @@ OPTIONS: Sequence[Row] = (
     Option(
         "--chunked-prefill-size",
         "max_batched_tokens",
-        lambda request: request.plan.max_batched_tokens if request.plan.chunked_prefill else -1,
+        _stated_chunk,
         _budget,
     ),
     Option(

@@ -260,18 +260,22 @@ def scenario_of(variant: Variant, columns: Mapping[str, Any]) -> GenerationScena
     shared = {"max_batched_tokens": None if whole else budget, "chunked_prefill": columns["chunked_prefill"] != 0}
     if np.ndim(budget) and np.all(budget >= NO_BUDGET):
         shared["max_batched_tokens"] = None
-    plan = _with_degrees(scenario.plan, columns, shared)
+    plan = _with_degrees(variant, scenario.plan, columns, shared)
     if variant.pooled:
         own = {name: columns[f"prefill.{name}"] for name in (*DEGREES, "replicas")}
-        prefill = _with_degrees(replace(scenario.plan, disaggregate=None), own, shared)
+        prefill = _with_degrees(variant, replace(scenario.plan, disaggregate=None), own, shared)
         plan = replace(plan, disaggregate=Disaggregation(prefill=prefill, prefill_batch=columns["prefill.batch"]))
     else:
         plan = replace(plan, disaggregate=None)
     return replace(scenario, plan=plan, workload=replace(scenario.workload, batch=columns["batch"]))
 
 
-def _with_degrees(plan: GenerationPlan, columns: Mapping[str, Any], shared: Mapping[str, Any]) -> GenerationPlan:
-    return replace(plan, **{name: columns[name] for name in (*DEGREES, "replicas")}, **shared)
+def _with_degrees(
+    variant: Variant, plan: GenerationPlan, columns: Mapping[str, Any], shared: Mapping[str, Any]
+) -> GenerationPlan:
+    found = replace(plan, **{name: columns[name] for name in (*DEGREES, "replicas")}, **shared)
+    model, device = variant.scenario.model, variant.scenario.cluster.device
+    return found.with_usual_memory(model, float(device.memory_bytes)) if variant.usual_memory else found
 
 
 def says_something_new(scenario: GenerationScenario, choices: int) -> NDArray[np.bool_]:

@@ -52,17 +52,19 @@ class Variant(NamedTuple):
     """Whether only plans that the engine's launch can run are candidates."""
     max_sequences: int | None = None
     """Most sequences in flight on a rank; None means any number."""
+    usual_memory: bool = False
+    """The engine takes the share of memory that it does by itself with a plan's degrees."""
 
 
 def variants(space: GenerationSpace) -> Iterator[Variant]:
     """Yield every engine and choice of formats that can run the model."""
     for engine in engines(space):
-        most = _most_sequences(space, engine)
+        most, usual_memory = _most_sequences(space, engine), space.values.get("memory_fraction", ()) is None
         scenario = replace(space.scenario, plan=plan_of(space, engine))
         for words in _formats(space, scenario):
             quantized = replace(scenario, plan=replace(scenario.plan, quantization=words))
             for pooled in _pooled(space, engine):
-                yield Variant(quantized, pooled, words is None, space.launchable, most)
+                yield Variant(quantized, pooled, words is None, space.launchable, most, usual_memory)
 
 
 def may_be_tried(space: Space[Any], scenario: GenerationScenario) -> bool:
@@ -109,7 +111,9 @@ def runs(engine: Engine, space: GenerationSpace) -> bool:
 def plan_of(space: GenerationSpace, engine: Engine) -> GenerationPlan:
     """Return the plan with what is fixed, and the engine's own values of the rest, searched or not."""
     rates = space.scenario.cluster.device.peak_flops
-    own = {"memory_fraction": engine.memory.memory_fraction, **engine.defaults}
+    device, model = space.scenario.cluster.device, space.scenario.model
+    budget = engine.usual_budget(device.name, float(device.memory_bytes), model.max_positions)
+    own = {"memory_fraction": engine.memory.memory_fraction, "max_batched_tokens": budget, **engine.defaults}
     plain = {f.name: own.get(f.name, f.default) for f in fields(GenerationPlan) if f.default is not MISSING}
     if plain["dtype"] not in rates:
         plain["dtype"] = next((dtype for dtype in ("bf16", "fp16") if dtype in rates), "bf16")

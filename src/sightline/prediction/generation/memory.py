@@ -67,7 +67,7 @@ def _stages(
     process_bytes = worker.ranks.device_model.process_bytes
     others: Ledger = {
         "kv_cache": (sequences * cached_bytes(model, formats, blocks, t) / p,),
-        "activations": (activations,),
+        "activations": (activations if plan.engine.memory.holds_activations else 0.0,),
         "framework": (plan.engine.memory.context_bytes if process_bytes is None else process_bytes,),
     }
     of_layers = layers * rounded_up(model.layers / p) / model.layers

@@ -10,7 +10,8 @@ device's kernels err too where they were not measured, the more the farther thei
 
 from dataclasses import replace
 from functools import cache
-from math import hypot, sqrt
+from itertools import product
+from math import hypot, inf, sqrt
 
 import numpy as np
 
@@ -18,14 +19,17 @@ from sightline.catalog import entry, names
 from sightline.content import description
 from sightline.cost.device_model import device_model
 from sightline.cost.families import Stated, distance, evidence_of, family_of, unmeasured_half_width
+from sightline.frameworks import read_engine
 from sightline.prediction.generation.engine_constants import InferenceConstants, borrowed_releases, set_of
-from sightline.quantities import FOUR_IN_FIVE, Number, anywhere, larger
+from sightline.quantities import FOUR_IN_FIVE, Number, anywhere, larger, years_of
 from sightline.scenario import Device, Generate, GenerationPlan, GenerationScenario, Model
 
 PRODUCTS = "matmul"
 HELD_HOST_TIME = 1.0
 """Standard deviation of the logarithm of a host time that no measurement showed, as fits assume it before they begin
 (`calibration/manifest/inference.yaml`)."""
+PLAIN = "softmax dense"
+"""The kind of model that every release served; others were measured in later releases than those before them all."""
 MIXERS = ("latent", "sparse", "compressed", "linear", "state_space", "convolution")
 """Parts of a model other than softmax attention with keys and values per head."""
 
@@ -41,7 +45,9 @@ class Extrapolation(Stated):
     """Of a model with other layers."""
     format: float
     release: float
-    """Of a release line with its engine's constants."""
+    """Of a release with the constants of others, at least."""
+    year: float
+    """The same per square root of a year between it and the nearest of them, where that is more."""
     context: float
     """Per doubling of the context beyond the longest fitted."""
 
@@ -81,16 +87,34 @@ def extrapolated_terms(scenario: GenerationScenario, constants: InferenceConstan
 def _beyond_fitted(scenario: GenerationScenario, constants: InferenceConstants) -> dict[str, Number]:
     """The terms of what the engine was never fitted with."""
     terms, work = load_extrapolation(), scenario.workload
+    engine, version, kind = scenario.plan.engine.name, scenario.plan.engine.version, kind_of(scenario.model)
+    borrowed = bool(borrowed_releases(engine, version))
+    own, measured = ((version,), tuple(set_of(engine, version)["releases"])) if borrowed else ((), ())
+    older = borrowed and min(release_years(engine, own), default=inf) < min(release_years(engine, measured), default=0)
     new = {
         "device": scenario.cluster.device.name not in constants.fitted_devices,
-        "kind": scenario.is_assumed or kind_of(scenario.model) not in constants.fitted_kinds,
+        "kind": scenario.is_assumed or kind not in constants.fitted_kinds or (older and kind != PLAIN),
         "format": format_of(scenario.plan) not in constants.fitted_formats,
-        "release": bool(borrowed_releases(scenario.plan.engine.name, scenario.plan.engine.version)),
     }
     added: dict[str, Number] = {"source": terms.source}
     added |= {name: getattr(terms, name) for name, unseen in new.items() if unseen}
+    if borrowed:
+        added["release"] = max(terms.release, terms.year * sqrt(years_apart(engine, own, measured)))
     doublings = np.log2(larger(context_of(work) / constants.fitted_context, 1.0))
     return added | ({"context": terms.context * doublings} if anywhere(doublings > 0) else {})
+
+
+@cache
+def release_years(engine: str, releases: tuple[str, ...]) -> tuple[float, ...]:
+    """Return when those releases of an engine came whose month is known, as years."""
+    months = (read_engine(engine, release).since for release in releases)
+    return tuple(years_of(month) for month in months if month)
+
+
+def years_apart(engine: str, some: tuple[str, ...], others: tuple[str, ...]) -> float:
+    """Return the years between the nearest of some releases of an engine and of others; 0 where no month is known."""
+    pairs = product(release_years(engine, some), release_years(engine, others))
+    return min((abs(one - other) for one, other in pairs), default=0.0)
 
 
 @cache

@@ -199,7 +199,11 @@ class InferenceAttention(InferenceLinear):
         key, rank = float(latent.kv_rank + latent.rope_head_dim), float(latent.kv_rank)
         cache_bytes = self.formats.cache_bytes
         if kind.mixer != "sparse" or sparse is None:
-            return [Step((self._attention(1.0, key, rank, decode=True, shared_kv=True, cache_bytes=cache_bytes),))]
+            core = self._attention(1.0, key, rank, decode=True, shared_kv=True, cache_bytes=cache_bytes)
+            if small := self.engine.kernels.latent_kernels:
+                around = 2.0 * small * self.tokens * self.heads * key
+                return [Step((self.stream("rope", "rope", "copy", around, kernels=small), core))]
+            return [Step((core,))]
         chosen = float(sparse.selected_tokens * sparse.block_tokens)
         sizes = {"new_tokens": self.q, "context_tokens": self.c + self.q, "selected_tokens": chosen}
         widths = {"key_dim": key, "value_dim": rank, "cache_bytes": cache_bytes}
@@ -281,7 +285,9 @@ class InferenceExperts(RoutedExperts[InferenceAttention]):
             cast = x.stream("router", "widen", "copy", x.tokens * x.h * (1.0 + fp32 / x.element_bytes))
             product = replace(product, dtype=dtype, kernel=FP32_ROUTER, element_bytes=fp32, weight_bytes=fp32)
             operators = [cast, replace(product, output_bytes=fp32)]
-        choice = x.stream("router", "choice", "softmax", 4.0 * x.tokens * of.count, kernels=2.0)
+        choice = x.stream(
+            "router", "choice", "softmax", 4.0 * x.tokens * of.count, kernels=x.engine.kernels.choice_kernels
+        )
         return [Step((*operators, choice))]
 
     def dispatch(self) -> list[Step]:
