@@ -165,18 +165,16 @@ def _steady_course(workers: Workers, prefill: Phase, decode: Phase, constants: I
     so that no more passes of others fall into its decoding than it has steps: the others it has waited for.
     """
     plan, work = workers.scenario.plan, workers.decoding.scenario.workload
-    others = work.batch / (plan.data_parallel * plan.replicas) * ((work.output_tokens - 1.0) / work.output_tokens)
-    others, steps = others / workers.prefilling.prompts, larger(decode.passes, 1.0)
+    prompts, steps = workers.prefilling.prompts, larger(decode.passes, 1.0)
+    # Equally long sequences that were prefilled in one step also end in one.
+    own = prompts if work.equal_lengths and plan.engine.scheduling.mixed_batches else 1.0
+    others = larger(work.batch / (plan.data_parallel * plan.replicas) - own, 0.0) / prompts
     if not plan.engine.scheduling.mixed_batches:
         # Equally long sequences come in waves: each waits for half of its wave before its prefill, for half behind it.
         waited = others * (0.5 if work.equal_lengths else 0.0)
         replaced = others - waited
         ahead = decode.passes / steps
         return Course(decode=decode, rounds=1.0 + waited + replaced / steps, ahead=ahead, replaced=replaced)
-    if work.equal_lengths:
-        # It does not wait for those that were prefilled with it, which end with it.
-        own = workers.decoding.prompts * plan.data_parallel * plan.replicas
-        others = others * (1.0 - smaller(own / work.batch, 1.0))
     taken = 1.0 - _spared(workers.decoding, prefill, decode, constants)
     shared = others * prefill.passes
     passes = decode.passes - smaller(shared, decode.passes) * (1.0 - taken)
