@@ -105,9 +105,9 @@ class Chunks:
 def cut(scenario: GenerationScenario, sequences: Number) -> Chunks:
     """Return how a rank's prompts are cut: whole where the token budget holds them, else in equal chunks.
 
-    In a steady loop prompts arrive as sequences end: ``a`` in a step on average and ``a / (1 - exp(-a))`` in a step with
-    any, as ends that know nothing of each other do. Sequences of equal length that were prefilled in one pass end in
-    one step, so that their successors come in groups (``TOGETHER``). Where prompts come faster than steps take them
+    In a steady loop prompts arrive as sequences end: ``a`` in a step on average, and ``a / (1 - exp(-a))`` in a step
+    with any, as ends that know nothing of each other do. Sequences of equal length that were prefilled in one pass end
+    in one step, so that their successors come in groups (``TOGETHER``). Where prompts come faster than steps take them
     along, chunks fill what the decoding sequences leave of each step's budget.
     """
     plan, work = scenario.plan, scenario.workload

@@ -120,7 +120,7 @@ def _steps_ahead(workers: Workers) -> Number:
     return (workers.decoding.prompts > 1.0) * 1.0
 
 
-# A steady loop of continuous batching: every other sequence is replaced once while one makes its tokens. A sequence that
+# A steady loop of continuous batching: every other sequence is replaced once while one makes its tokens. One that
 # decodes is held up by the prefills among its own steps, one that waits for its prefill by the others.
 
 
