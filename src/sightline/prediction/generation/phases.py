@@ -116,7 +116,7 @@ def cut(scenario: GenerationScenario, sequences: Number) -> Chunks:
     new = larger(work.prompt_tokens - reused, 1.0)
     arriving: Number = sequences / work.output_tokens if work.continuous else sequences
     if work.continuous and not work.equal_lengths:
-        arriving = arriving / -np.expm1(-arriving)
+        arriving = smaller(arriving / -np.expm1(-arriving), sequences)
     elif work.continuous and budget is not None:
         arriving = smaller(sequences, larger(np.floor(budget / new * TOGETHER), arriving))
     parts = micro_batches(plan, arriving, new)

@@ -165,10 +165,10 @@ def _steady_course(workers: Workers, prefill: Phase, decode: Phase, constants: I
     so that no more passes of others fall into its decoding than it has steps: the others it has waited for.
     """
     plan, work = workers.scenario.plan, workers.decoding.scenario.workload
-    prompts, steps = workers.prefilling.prompts, larger(decode.passes, 1.0)
-    # Equally long sequences that were prefilled in one step also end in one.
-    own = prompts if work.equal_lengths and plan.engine.scheduling.mixed_batches else 1.0
-    others = larger(work.batch / (plan.data_parallel * plan.replicas) - own, 0.0) / prompts
+    priced, steps = workers.prefilling, larger(decode.passes, 1.0)
+    # Those that were prefilled with it hold nobody up.
+    together = priced.prompts * priced.of_each(priced.chunks.micro_batches)
+    others = larger(work.batch / (plan.data_parallel * plan.replicas) - together, 0.0) / priced.prompts
     if not plan.engine.scheduling.mixed_batches:
         # Equally long sequences come in waves: each waits for half of its wave before its prefill, for half behind it.
         waited = others * (0.5 if work.equal_lengths else 0.0)
