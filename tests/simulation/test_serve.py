@@ -38,9 +38,9 @@ def _scenario(engine="vllm", arrival=None, **plan):
     )
 
 
-def _served(scenario, cache_tokens=32_000, load=None, request_s=0.0):
+def _served(scenario, cache_tokens=32_000, load=None, request_s=0.0, front_end=None):
     blocks = cache_tokens // scenario.plan.kv_block_tokens
-    facts = facts_of(scenario, blocks)
+    facts = facts_of(scenario, blocks)._replace(**(front_end or {}))
     alone = alike(scenario, 1, 1)
     constants = engine_constants(alone)[0].running_on(scenario.cluster)
     times = iteration_times(
@@ -93,6 +93,26 @@ def test_what_precedes_the_queue_delays_every_answer():
     assert np.array_equal(later.requests.arrival_s, usual.requests.arrival_s)
     for column in ("scheduled_s", "first_token_s", "last_token_s"):
         assert getattr(later, column) == pytest.approx(getattr(usual, column) + 0.25, rel=1e-12)
+
+
+def test_a_front_end_hands_a_burst_over_once_it_has_looked_at_all():
+    idle = {"request_s": 0.0, "request_token_s": 0.0, "chunk_s": 0.0}
+    slow = idle | {"request_s": 0.05}
+    held = _served(_scenario(arrival={"process": "all_at_once"}), front_end=slow)
+    assert held.scheduled_s[0] < 0.05
+    assert held.scheduled_s[1:].min() >= 200 * 0.05
+    # One that comes by itself waits for nobody; what its own work takes is among what precedes the queue.
+    one, other = (_served(_scenario(arrival={"process": "constant", "rate": 1}), front_end=of) for of in (idle, slow))
+    assert np.array_equal(one.last_token_s, other.last_token_s)
+
+
+def test_a_front_end_streams_no_faster_than_it_can():
+    closed = {"process": "closed", "concurrency": 32}
+    free, held = (_served(_scenario(arrival=closed), front_end={"chunk_s": each_s}) for each_s in (0.0, 2e-3))
+    tokens, seconds = held.requests.output_tokens, held.last_token_s.max()
+    assert free.last_token_s.max() < 0.8 * seconds
+    assert tokens.sum() * 2e-3 == pytest.approx(seconds, rel=0.1)
+    assert held.gap_counts.sum() == (tokens - 1).sum()
 
 
 def test_a_client_sends_when_its_answer_is_there():

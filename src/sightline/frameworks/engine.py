@@ -80,6 +80,13 @@ class Serving:
     """Where it is, the host's times that were fitted are those of an engine that does not: they hide behind the
     device's, and a prompt's pass before the engine's queue. Otherwise the fit had releases that schedule ahead, and
     found what the device waits for in spite of it."""
+    request_s: float = 0.0
+    """Seconds of the front end, the process between clients and engine, on a request: HTTP, checks, template. It does
+    one thing at a time, on a host of speed 1 so fast; 0 where many threads do."""
+    request_token_s: float = 0.0
+    """The same per token of the prompt: splitting text into tokens."""
+    chunk_s: float = 0.0
+    """The same per token of an answer: joining tokens to text, and sending it."""
     wait_steps: int = 0
     """Decode steps between looks at the waiting prompts, where there are running sequences."""
     waiting_share: float = 0.0

@@ -322,7 +322,7 @@ def facts_of(scenario: ServingScenario, blocks: int, role: int = state.WHOLE) ->
     What the plan leaves open is the engine's default on the device.
     """
     plan, model, device = scenario.plan, scenario.model, scenario.cluster.device
-    rules = plan.engine.serving
+    rules, host = plan.engine.serving, scenario.cluster.host
     memory_bytes, chunked = float(device.memory_bytes), bool(plan.chunked_prefill)
     groups = int(plan.groups(model))
     limits = serving_limits(rules, device.name, memory_bytes, model.max_positions, chunked=chunked, groups=groups)
@@ -361,6 +361,9 @@ def facts_of(scenario: ServingScenario, blocks: int, role: int = state.WHOLE) ->
         seed=scenario.workload.seed % SEEDS,
         computes_last=rules.computes_last,
         decode_tokens=rules.decode_tokens,
+        request_s=float(rules.request_s / host.speed),
+        request_token_s=float(rules.request_token_s / host.speed),
+        chunk_s=float(rules.chunk_s / host.speed),
         loads_along=rules.policy in LOAD_ALONG,
         role=role,
         replicas=ranks_of(plan),

@@ -12,6 +12,7 @@ from sightline.content import flatten
 from sightline.prediction.generation.batch_profile import Knowledge
 from sightline.profile import BOUNDS, Profile
 from sightline.progress import SILENT, Progress
+from sightline.quantities import percent
 from sightline.scenario import Arrival, ServingScenario, Slo
 from sightline.simulation.autoscaling import usual_target
 from sightline.simulation.capacity import ENOUGH, Capacity, highest_rate, long_enough, searched_as
@@ -68,6 +69,8 @@ SPREAD_KEYS = (
 """Figures that follow the iteration times' own uncertainty."""
 END_STEP = 1.1
 """Factor between the first two rates that are tried at the ends of the iteration times, near the capacity."""
+FRONT_END_FULL = 0.9
+"""Share of the time from which on the front end limits a server."""
 Factors = tuple[float, float]
 """On prompts' and on decode times."""
 AS_PREDICTED: Factors = (1.0, 1.0)
@@ -336,9 +339,21 @@ def _effort(server: Server, summary: Summary, figures: Mapping[str, Any]) -> dic
     waited_s = (figures["queue_s"] or 0.0) + figures["phases"].get("decode_queue", 0.0)
     return {
         "limits": limits,
-        "limited_by": _limited_by(summary, duration_s, bottleneck, waited_s / (latency_s or 1.0)),
+        "limited_by": _limited_by_front_end(server, summary, duration_s)
+        or _limited_by(summary, duration_s, bottleneck, waited_s / (latency_s or 1.0)),
         "energy_j": sum(joules) if whole else None,
     }
+
+
+def _limited_by_front_end(server: Server, summary: Summary, duration_s: float) -> str:
+    """Say that the front ends have no time left for more requests; empty where they have, or where nothing ran."""
+    facts, totals = server.pools[0].facts, summary.totals
+    front_s = facts.request_s * totals.completed + facts.request_token_s * totals.prompt_tokens
+    front_s += facts.chunk_s * totals.output_tokens
+    busy = front_s / (duration_s * summary.replicas[0]) if duration_s else 0.0
+    return (
+        f"the front end (HTTP server, tokenizer) is busy {percent(busy)} of the time" if busy > FRONT_END_FULL else ""
+    )
 
 
 def _limited_by(summary: Summary, duration_s: float, bottleneck: str | None, queued: float) -> str:

@@ -12,6 +12,10 @@ CONSTANTS, _ = load_inference("unmeasured")
 
 
 def tpot(framework="vllm", batch=64, work=None, **plan):
+    return float(loop(framework, batch, work, **plan).tpot_s)
+
+
+def loop(framework="vllm", batch=64, work=None, **plan):
     scenario = generation_from_mapping(
         {
             "model": "llama-3.1-8b",
@@ -27,7 +31,7 @@ def tpot(framework="vllm", batch=64, work=None, **plan):
             "plan": {"framework": framework, **plan},
         }
     )
-    return float(latencies(price_workers(scenario), CONSTANTS).tpot_s)
+    return latencies(price_workers(scenario), CONSTANTS)
 
 
 def test_prompts_that_share_steps_cost_less_than_prompts_that_go_first():
@@ -38,9 +42,23 @@ def test_prompts_that_share_steps_cost_less_than_prompts_that_go_first():
 def test_equal_lengths_come_in_waves_where_prompts_go_first():
     alone = tpot("sglang", work={"continuous": False})
     held_up = tpot("sglang") - alone
-    assert tpot("sglang", work={"equal_lengths": True}) - alone == pytest.approx(held_up / 2, rel=1e-6)
+    waves = loop("sglang", work={"equal_lengths": True})
+    assert waves.tpot_s - alone == pytest.approx(held_up / 2, rel=0.01)
+    # The other half they wait for their first token, so that a round takes no less.
+    assert waves.latency_s == pytest.approx(loop("sglang").latency_s, rel=0.02)
     lone = {"equal_lengths": True, "prompt_tokens": 8192}
     assert tpot("vllm", work=lone) == pytest.approx(tpot("vllm", work={"prompt_tokens": 8192}), rel=0.05)
+
+
+@pytest.mark.parametrize("equal", [False, True])
+def test_sequences_that_wait_for_their_prefill_do_not_decode(equal):
+    work = {"prompt_tokens": 9000, "output_tokens": 30, "equal_lengths": equal}
+    some, twice = loop(batch=48, work=work), loop(batch=96, work=work)
+    # Prompts fill every step: twice the sequences wait twice as long and decode no slower.
+    assert twice.tpot_s == pytest.approx(some.tpot_s, rel=0.02)
+    assert twice.latency_s == pytest.approx(2 * some.latency_s, rel=0.1)
+    budget = loop(batch=1, work={"prompt_tokens": 8192, "output_tokens": 30})
+    assert some.tpot_s == pytest.approx(float(budget.prefill.pass_s), rel=0.1)
 
 
 def disaggregated(prefill_workers, batch):

@@ -105,15 +105,19 @@ class Chunks:
 def cut(scenario: GenerationScenario, sequences: Number) -> Chunks:
     """Return how a rank's prompts are cut: whole where the token budget holds them, else in equal chunks.
 
-    In a steady loop prompts arrive as sequences end: of each step's, at least one waits. Sequences of equal length that
-    were prefilled in one pass end in one step, so that their successors come in groups (``TOGETHER``).
+    In a steady loop prompts arrive as sequences end: ``a`` in a step on average, and ``a / (1 - exp(-a))`` in a step
+    with any, as ends that know nothing of each other do. Sequences of equal length that were prefilled in one pass end
+    in one step, so that their successors come in groups (``TOGETHER``). Where prompts come faster than steps take them
+    along, chunks fill what the decoding sequences leave of each step's budget.
     """
     plan, work = scenario.plan, scenario.workload
     budget = plan.max_batched_tokens
     reused = work.prefix_tokens * 1.0 if plan.prefix_cache else 0.0
     new = larger(work.prompt_tokens - reused, 1.0)
     arriving: Number = sequences / work.output_tokens if work.continuous else sequences
-    if work.continuous and work.equal_lengths and budget is not None:
+    if work.continuous and not work.equal_lengths:
+        arriving = smaller(arriving / -np.expm1(-arriving), sequences)
+    elif work.continuous and budget is not None:
         arriving = smaller(sequences, larger(np.floor(budget / new * TOGETHER), arriving))
     parts = micro_batches(plan, arriving, new)
     waiting = larger(arriving / parts, 1.0)
@@ -122,13 +126,19 @@ def cut(scenario: GenerationScenario, sequences: Number) -> Chunks:
     pieces = either(plan.chunked_prefill, rounded_up(new / budget), 1.0)
     piece = new / pieces
     together = smaller(larger(budget // piece, 1.0), waiting)
-    rounds = rounded_up(waiting / together)
+    rounds = waiting / together if work.continuous else rounded_up(waiting / together)
+    if work.continuous and plan.engine.scheduling.mixed_batches:
+        cut_room, whole_room = budget * new / (new + work.output_tokens), larger(budget // new, 1.0) * new
+        room = either(plan.chunked_prefill, cut_room, whole_room)
+        fills = sequences * new > room * (work.output_tokens + pieces)
+        piece = either(fills, smaller(new, room), piece)
+        rounds = either(fills, waiting * piece / room, rounds)
     return Chunks(
         prompts=waiting,
         sequences=waiting / rounds,
         new_tokens=piece,
         context_tokens=reused + (new - piece) / 2.0,
-        passes=pieces * rounds,
+        passes=new / piece * rounds,
         micro_batches=parts,
     )
 

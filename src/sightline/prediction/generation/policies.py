@@ -120,8 +120,8 @@ def _steps_ahead(workers: Workers) -> Number:
     return (workers.decoding.prompts > 1.0) * 1.0
 
 
-# A steady loop of continuous batching: every other sequence is replaced once while one makes its tokens, and each
-# replacement's prefill holds the decoding sequences up.
+# A steady loop of continuous batching: every other sequence is replaced once while one makes its tokens. One that
+# decodes is held up by the prefills among its own steps, one that waits for its prefill by the others.
 
 
 def _resident_workers(workers: Workers) -> Workers:
@@ -158,29 +158,34 @@ def _fitting(priced: PricedGeneration) -> Number:
 
 
 def _steady_course(workers: Workers, prefill: Phase, decode: Phase, constants: InferenceConstants) -> Course:
-    plan, work = workers.scenario.plan, workers.decoding.scenario.workload
-    others = work.batch / (plan.data_parallel * plan.replicas) * ((work.output_tokens - 1.0) / work.output_tokens)
-    replaced = others / workers.prefilling.prompts * _held_up(workers.decoding)
-    if plan.engine.scheduling.mixed_batches:
-        shared = smaller(replaced * prefill.passes, decode.passes)
-        decode = replace(decode, passes=decode.passes - shared * _spared(workers.decoding, prefill, decode, constants))
-    return Course(decode=decode, replaced=replaced)
+    """A sequence's way, of which the times of all parts add up to a round of the loop (Little's law).
 
-
-def _held_up(priced: PricedGeneration) -> Number:
-    """Share of the others' prefills that a sequence waits for in its decoding.
-
-    Where all sequences are equally long, those that start together also end together. Where prompts go first newcomers
-    come in waves, of which each waits for the prompts behind it, on average half of them; where steps take prompts
-    along, a sequence waits for all but those of its own group.
+    A request comes when another one's last token left and the next iteration has begun, which it waits for. Where
+    prompts go first it decodes once nobody waits. Where steps take prompts along it decodes from its own prefill on,
+    so that no more passes of others fall into its decoding than it has steps: the others it has waited for.
     """
-    plan, work = priced.scenario.plan, priced.scenario.workload
-    if not work.equal_lengths:
-        return 1.0
+    plan, work = workers.scenario.plan, workers.decoding.scenario.workload
+    priced, steps = workers.prefilling, larger(decode.passes, 1.0)
+    # Those that were prefilled with it hold nobody up.
+    together = priced.prompts * priced.of_each(priced.chunks.micro_batches)
+    others = larger(work.batch / (plan.data_parallel * plan.replicas) - together, 0.0) / priced.prompts
     if not plan.engine.scheduling.mixed_batches:
-        return 0.5
-    own = priced.prompts * plan.data_parallel * plan.replicas
-    return 1.0 - smaller(own / work.batch, 1.0)
+        # Equally long sequences come in waves: each waits for half of its wave before its prefill, for half behind it.
+        waited = others * (0.5 if work.equal_lengths else 0.0)
+        replaced = others - waited
+        ahead = decode.passes / steps
+        return Course(decode=decode, rounds=1.0 + waited + replaced / steps, ahead=ahead, replaced=replaced)
+    taken = 1.0 - _spared(workers.decoding, prefill, decode, constants)
+    shared = others * prefill.passes
+    passes = decode.passes - smaller(shared, decode.passes) * (1.0 - taken)
+    decoding = smaller(decode.passes / larger(shared, 1e-9), 1.0)
+    behind = (1.0 - decoding) + decoding / steps
+    return Course(
+        decode=replace(decode, passes=passes * decoding),
+        rounds=1.0 + others * behind,
+        ahead=passes * behind + prefill.passes * taken,
+        replaced=others * decoding,
+    )
 
 
 def _spared(priced: PricedGeneration, prefill: Phase, decode: Phase, constants: InferenceConstants) -> Number:
@@ -347,7 +352,7 @@ def latencies(workers: Workers, constants: InferenceConstants) -> Latencies:
     course = policy_of(scenario).course(workers, prefill, decode, constants)
     decode = course.decode
     first_s = course.rounds * prefill.passes * prefill.pass_s + workers.moved_s + course.ahead * decode.pass_s
-    further_s = decode.passes * decode.pass_s + course.replaced * first_s
+    further_s = decode.passes * decode.pass_s + course.replaced * prefill.passes * prefill.pass_s
     # Sequences in flight over those that memory holds at a time; 1 where it holds all.
     waves = scenario.workload.batch / work.batch
     return Latencies(

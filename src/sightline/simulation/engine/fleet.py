@@ -26,6 +26,7 @@ from sightline.simulation.engine.sources import (
     held_for_turn,
     note_end,
     pop_due,
+    push_due,
     take_slot,
 )
 from sightline.simulation.engine.state import Facts, FactsOfPools, Records, Replica, Slots
@@ -135,7 +136,8 @@ def _serves(fleet: Replica, r: int, now: float) -> bool:
 @compiled
 def _requests(fleet: Replica, r: int) -> int:
     """Requests that a replica has."""
-    return fleet.counts[r, state.RUNNING] + fleet.counts[r, state.WAITING] + fleet.counts[r, state.READY]
+    waiting = fleet.counts[r, state.WAITING] + fleet.counts[r, state.READY] + fleet.counts[r, state.ENTERING]
+    return fleet.counts[r, state.RUNNING] + waiting
 
 
 @compiled
@@ -295,6 +297,9 @@ def _arrive(loop: Loop, part: Part, router: int, now: float) -> None:
         if slots[slot].prefilled_by != state.NOTHING:
             _land(loop, slot, router, now)
             return
+        if slots[slot].place != state.NOTHING:
+            _queue_in(loop, slot, slots[slot].place, now)
+            return
     else:
         if sources.credits.size > 0:
             drop(sources.credits, sources.counts, CREDITS, 0)
@@ -305,7 +310,7 @@ def _arrive(loop: Loop, part: Part, router: int, now: float) -> None:
     r = _chosen(loop, slot, 0, loop.entries, router, sources.counts[TURN], now)
     own = facts[fleet.counts[r, state.POOL]]
     status = _refused(slots, slot, own, facts[facts.size - 1])
-    if status == 0 and fleet.counts[r, state.WAITING] + fleet.counts[r, state.RUNNING] >= own.max_concurrent:
+    if status == 0 and _requests(fleet, r) >= own.max_concurrent:
         status = NOT_ADMITTED
     if status != 0:
         write_down(slots, slot, now, status, state.NOTHING, loop.records)
@@ -315,6 +320,32 @@ def _arrive(loop: Loop, part: Part, router: int, now: float) -> None:
     slots[slot].order = sources.counts[TURN]
     sources.counts[TURN] += 1
     _note_routed(loop, 0, loop.entries, r, now)
+    begin_s = max(fleet.clocks[r, state.FRONT], now)
+    fleet.clocks[r, state.FRONT] = begin_s + own.request_s + own.request_token_s * slots[slot].prompt
+    if begin_s == now:
+        _queue_in(loop, slot, r, now)
+    else:
+        slots[slot].place = r
+        fleet.counts[r, state.ENTERING] += 1
+        push_due(sources, slots, begin_s, slot)
+
+
+@compiled
+def _queue_in(loop: Loop, slot: int, r: int, now: float) -> None:
+    """Let a request wait in a replica's queue, once the server's process has done as much for all that were there.
+
+    The process takes its tasks in turn, and a request again and again gives way to the others. What it takes for one
+    alone is among what passes before the queue in any case (``request_s`` of the times).
+    """
+    fleet, slots = loop.fleet, loop.slots
+    if slots[slot].place != state.NOTHING:
+        if np.isnan(slots[slot].ready_s) and fleet.clocks[r, state.FRONT] > now:
+            slots[slot].ready_s = fleet.clocks[r, state.FRONT]
+            push_due(loop.sources, slots, slots[slot].ready_s, slot)
+            return
+        fleet.counts[r, state.ENTERING] -= 1
+        slots[slot].place, slots[slot].ready_s = state.NOTHING, np.nan
+    own = loop.facts[fleet.counts[r, state.POOL]]
     append_waiting(view(fleet, r), slots, slot, own.by_priority)
     _wake(fleet, r, own, now)
 

@@ -140,7 +140,8 @@ def _repeats(rep: Replica, facts: Facts) -> bool:
 @compiled
 def _repeat(rep: Replica, facts: Facts, records: Records) -> None:
     """End the iteration under way, and form another one like it."""
-    _decode_once(rep, records, rep.clocks[state.NEXT], rep.counts[state.DECODING])
+    _show(rep, facts, rep.counts[state.DECODING])
+    _decode_once(rep, records, rep.clocks[state.SHOWN], rep.counts[state.DECODING])
     grow_each(rep, facts)
     rep.counts[state.REPEATS] -= 1
 
@@ -197,6 +198,20 @@ def _start(rep: Replica, facts: Facts, ends_s: float, number: int, records: Reco
 
 
 @compiled
+def _show(rep: Replica, facts: Facts, sequences: int) -> None:
+    """Hand the tokens of the iteration that ends now to the front end, which streams those before them first.
+
+    Chunks are merged where a client's is not taken yet, but the process takes its tasks in turn, so that it comes to
+    each before the next tokens are there.
+    """
+    clocks = rep.clocks
+    clocks[state.SHOWN] = clocks[state.NEXT]
+    if facts.role != state.PREFILL:
+        clocks[state.SHOWN] = max(clocks[state.NEXT], clocks[state.FRONT])
+        clocks[state.FRONT] = clocks[state.SHOWN] + facts.chunk_s * sequences
+
+
+@compiled
 def _decode_once(rep: Replica, records: Records, now: float, tokens: int) -> None:
     """Give the decoding sequences the tokens of the iteration that ends now: one each, or all that they accept."""
     counts = rep.counts
@@ -212,7 +227,9 @@ def _decode_once(rep: Replica, records: Records, now: float, tokens: int) -> Non
 def _finish(rep: Replica, slots: Slots, facts: Facts, number: int, records: Records) -> None:
     """End the iteration under way: sequences get their tokens, prompts their first."""
     release_left(rep)
-    if rep.counts[state.BATCH_DECODES] > 0:
+    decoding = rep.counts[state.DECODING] if rep.counts[state.BATCH_DECODES] > 0 else 0
+    _show(rep, facts, decoding + rep.counts[state.ENDING])
+    if decoding > 0:
         _finish_decodes(rep, slots, facts, number, records)
     if facts.prefix_cache and facts.published == state.COMPUTED:
         _publish_computed(rep, slots, facts)
@@ -222,7 +239,7 @@ def _finish(rep: Replica, slots: Slots, facts: Facts, number: int, records: Reco
 @compiled
 def _finish_decodes(rep: Replica, slots: Slots, facts: Facts, number: int, records: Records) -> None:
     """Give decoding sequences their tokens; those that have all of them leave."""
-    counts, now = rep.counts, rep.clocks[state.NEXT]
+    counts, now = rep.counts, rep.clocks[state.SHOWN]
     for i in range(counts[state.JOINED]):
         slot = rep.stacks[i].joined
         if slots[slot].generated == 0:
@@ -247,7 +264,7 @@ def _finish_decodes(rep: Replica, slots: Slots, facts: Facts, number: int, recor
 @compiled
 def _finish_prompts(rep: Replica, slots: Slots, facts: Facts, number: int, records: Records) -> None:
     """Give sequences whose prompts were processed their next token: they decode, leave, or go on elsewhere."""
-    counts, now = rep.counts, rep.clocks[state.NEXT]
+    counts, now = rep.counts, rep.clocks[state.SHOWN]
     for i in range(counts[state.ENDING]):
         slot = rep.stacks[i].ending
         if slots[slot].generated == 0:

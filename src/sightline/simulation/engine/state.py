@@ -89,7 +89,9 @@ LAST_READY: Final = 37
 FIRST_SENT: Final = 38
 """Requests whose prompts are processed here and whose keys and values are to be sent, in order of time."""
 LAST_SENT: Final = 39
-COUNTS: Final = 40
+ENTERING: Final = 40
+"""Requests that the front end has not handed over yet."""
+COUNTS: Final = 41
 # Behind these, of each tier behind the cache, in order:
 TIER_FIRST: Final = 0
 """The first in the queue of its blocks, the least recently used one."""
@@ -126,7 +128,11 @@ SERVES_FROM: Final = 9
 """From when on requests are sent to this replica; infinite where none are."""
 LOADING: Final = 10
 """Seconds that keys and values take from tiers to the device for the iteration under way."""
-CLOCKS: Final = 11
+FRONT: Final = 11
+"""When the process between clients and this replica has handled the requests and tokens that came so far."""
+SHOWN: Final = 12
+"""When it began with the tokens of the last iteration, as clients see them."""
+CLOCKS: Final = 13
 # Behind these, of each tier, in order:
 TIER_BLOCK_S: Final = 0
 """Seconds to load a block."""
@@ -278,6 +284,12 @@ class Facts(NamedTuple):
     """Replicas that decode alone compute a prompt's last token again, instead of getting the first token sent."""
     decode_tokens: int = 0
     """Free tokens of the cache that replicas that decode alone keep for the answer of each request."""
+    request_s: float = 0.0
+    """Seconds of the process between clients and a replica on a request; it does one thing at a time."""
+    request_token_s: float = 0.0
+    """The same per token of its prompt."""
+    chunk_s: float = 0.0
+    """The same per sequence of an iteration, whose next token it streams."""
     loads_along: bool = False
     """Keys and values are loaded from tiers layer by layer, while the iteration computes; else before it."""
 
