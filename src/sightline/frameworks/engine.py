@@ -5,6 +5,7 @@ A group that one engine alone has is named after it; its defaults change nothing
 
 from collections.abc import Mapping
 from dataclasses import field
+from math import inf
 from typing import Literal, NamedTuple
 
 from sightline.content import description, fix_mappings
@@ -63,12 +64,8 @@ class Serving:
     """When others may find a prompt's blocks: once it is scheduled, has been computed, or has been answered."""
     prefix_answers: bool = True
     """Answers stay in the prefix cache too."""
-    schedules_ahead: bool = False
-    """The next iteration is scheduled while one runs: arrivals and completions are seen one iteration later."""
-    hides_host: bool = False
-    """Where it is, the host's times that were fitted are those of an engine that does not: they hide behind the
-    device's, and a prompt's pass before the engine's queue. Otherwise the fit had releases that schedule ahead, and
-    found what the device waits for in spite of it."""
+    drafts_ahead: bool = False
+    """``async_scheduling`` stays on where a model's own layers draft."""
     wait_steps: int = 0
     """Decode steps between looks at the waiting prompts, where there are running sequences."""
     waiting_share: float = 0.0
@@ -154,6 +151,10 @@ class EngineKernels:
     them."""
     captured_tokens: float = 0.0
     """New tokens up to which passes with prompts run from captured graphs too, but for their attention; 0: none do."""
+    captured_decodes: float = inf
+    """The same of passes that only decode."""
+    python_launches: bool = False
+    """Without graphs a pass is Python that calls kernel by kernel (`eager_launch_s`), neither compiled nor C++."""
     joins_attention: bool = False
     """One kernel serves the attention of prompts and of decoding sequences in a pass that has both."""
     quantizes_head: bool = False

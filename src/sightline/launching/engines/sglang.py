@@ -155,6 +155,7 @@ OPTIONS: Sequence[Row] = (
     without("--disable-radix-cache", "prefix_cache"),
     Option("--cuda-graph-backend-decode", "cuda_graphs", _eager, _graphs),
     Option("--cuda-graph-backend-prefill", write=_eager),
+    without("--disable-overlap-schedule", "async_scheduling"),
     drafts("--speculative-algorithm", _algorithm, _drafted),
     Option("--speculative-num-steps", write=_steps),
     Option("--speculative-eagle-topk", write=lambda request: None if _steps(request) is None else 1),

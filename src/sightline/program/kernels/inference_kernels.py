@@ -13,7 +13,7 @@ from sightline.program.operators import ATTENTION_CORE, CachedAttention, Grouped
 from sightline.program.program import Step, group_by_group
 from sightline.program.routing import Batch, RoutedExperts, busiest_share, expected_active
 from sightline.program.shapes import ELEMENT_BYTES
-from sightline.quantities import Number, anywhere, either, plain, rounded_up, smaller
+from sightline.quantities import Number, anywhere, plain, rounded_up, smaller
 from sightline.scenario import Experts, GenerationScenario, LayerKind, LinearAttention, SparseAttention
 from sightline.scenario.cluster import CollectiveKind
 
@@ -426,6 +426,6 @@ def inference_kernels(scenario: GenerationScenario, formats: Formats, batch: Bat
         shape=scenario.model.own_heads,
         identical_tokens=scenario.workload.repeated_token,
         expands_weights=expands,
-        captured_tokens=either(plan.cuda_graphs, plan.engine.kernels.captured_tokens, 0.0),
+        captured_tokens=plan.captured_tokens(decode=False),
         adapters=plan.lora_adapters,
     )
