@@ -126,8 +126,8 @@ def row_of_cells(cells: Line, spec: Mapping[str, Any]) -> Row:
         layout = _disaggregated(cells, question, spec, drafts=bool(settings.get("drafted")))
     elif settings.get("drafted"):
         layout |= _drafts(settings["drafted"])
-    stated = _launched_formats(question, settings) | settings.get("plan", {})
-    return {"mode": cells["mode"]} | question | stated | layout | _measured(cells)
+    stated: Row = _launched_formats(question, settings) | settings.get("plan", {})
+    return {"mode": cells["mode"], **question, **stated, **layout, **_measured(cells)}
 
 
 def _launched_formats(question: Row, settings: Row) -> dict[str, Any]:
