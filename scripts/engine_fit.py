@@ -624,6 +624,8 @@ class EngineSet:
     """The line is another program than the engine's own set is of: its constants lie around the prior."""
     kind: str = ""
     """Which priors of its own it has; empty for none."""
+    priors: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    """Priors of its own, in place of the usual ones."""
     lines: Sequence[str] = ()
     """Release lines whose cases count; empty for all."""
     group: str = ""
@@ -672,7 +674,7 @@ def fits_of(
     found: dict[str, tuple[EngineSet, InferenceFit]] = {}
     for one in sorted((one for one in SETS if one.engine == engine), key=lambda one: bool(one.line)):
         near = found[""][1].constants if one.line and not one.apart else {}
-        priors = {**(priors_around(near) if near else PRIORS), **KINDS[one.kind]}
+        priors = {**(priors_around(near) if near else PRIORS), **KINDS[one.kind], **priors_of(one.priors)}
         found[one.line] = one, fit_inference(cases_of(one), one.free, priors)
     return found
 

@@ -62,6 +62,7 @@ GENERATION_ONLY: Mapping[str, tuple[Values, Values]] = {
     "max_batched_tokens": ((), (1, 8192)),
     "max_sequences": ((), (1, 8)),
     "cuda_graphs": ((False,), (True,)),
+    "async_scheduling": ((False,), (True,)),
     "prefix_cache": ((False,), (True,)),
     "kv_block_tokens": ((), (1, 16, 32)),
     "memory_fraction": ((0,), (0.9, 0.5)),

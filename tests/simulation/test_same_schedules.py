@@ -1,7 +1,7 @@
 """The compiled loop gives the schedules of the plain simulator, on small loads that are drawn at random."""
 
 from dataclasses import astuple, dataclass, replace
-from math import ceil
+from math import ceil, inf
 from typing import Any
 
 import numpy as np
@@ -66,7 +66,7 @@ TIMES = IterationTimes(
     decode_launches=0.0,
     prompt_launches=0.0,
     tokens_per_decode=1.0,
-    captured=True,
+    captured_decodes=inf,
     captured_tokens=0.0,
     launch_s=0.0,
     iteration_s=0.0,

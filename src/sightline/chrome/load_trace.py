@@ -174,5 +174,5 @@ def _insides(profile: Profile) -> Inside:
     for number, of in enumerate(server_of(profile.scenario).pools):
         for kind in np.unique(kinds[pools == number]).tolist():
             chosen = (pools == number) & (kinds == kind)
-            found[number, kind] = iteration_parts(of.worker, of.constants, outcome, chosen, ahead=of.times.ahead)
+            found[number, kind] = iteration_parts(of.worker, of.constants, outcome, chosen)
     return found

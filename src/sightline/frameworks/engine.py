@@ -74,12 +74,8 @@ class Serving:
     """When others may find a prompt's blocks: once it is scheduled, has been computed, or has been answered."""
     prefix_answers: bool = True
     """Answers stay in the prefix cache too."""
-    schedules_ahead: bool = False
-    """The next iteration is scheduled while one runs: arrivals and completions are seen one iteration later."""
-    hides_host: bool = False
-    """Where it is, the host's times that were fitted are those of an engine that does not: they hide behind the
-    device's, and a prompt's pass before the engine's queue. Otherwise the fit had releases that schedule ahead, and
-    found what the device waits for in spite of it."""
+    drafts_ahead: bool = False
+    """``async_scheduling`` stays on where a model's own layers draft."""
     request_s: float = 0.0
     """Seconds of the front end, the process between clients and engine, on a request: HTTP, checks, template. It does
     one thing at a time, on a host of speed 1 so fast; 0 where many threads do."""
@@ -185,6 +181,10 @@ class EngineKernels:
     """Further small kernels of a decode step around attention to latent vectors."""
     captured_tokens: float = 0.0
     """New tokens up to which passes with prompts run from captured graphs too, but for their attention; 0: none do."""
+    captured_decodes: float = inf
+    """The same of passes that only decode."""
+    python_launches: bool = False
+    """Without graphs a pass is Python that calls kernel by kernel (`eager_launch_s`), neither compiled nor C++."""
     joins_attention: bool = False
     """One kernel serves the attention of prompts and of decoding sequences in a pass that has both."""
     whole_blocks: Mapping[str, float] = field(default_factory=dict)

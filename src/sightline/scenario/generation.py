@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from sightline.content import description, fields_of
-from sightline.quantities import BYTES, BYTES_PER_SECOND, SECONDS, Count, Number, plain
+from sightline.quantities import BYTES, BYTES_PER_SECOND, SECONDS, Count, Number, either, plain
 from sightline.scenario.cluster import Cluster, Question
 from sightline.scenario.model import Model
 from sightline.scenario.plan import AMOUNT, DEGREE
@@ -166,6 +166,8 @@ class GenerationPlan:
     """The token budget of an iteration; default: the engine's, or no limit."""
     cuda_graphs: bool = True
     """A decode step is launched as one captured graph."""
+    async_scheduling: bool = False
+    """The host schedules an iteration while the one before runs."""
     prefix_cache: bool = False
     """Keys and values of earlier requests are reused."""
     kv_block_tokens: Annotated[int, whole()] = 16
@@ -221,6 +223,11 @@ class GenerationPlan:
         degrees = self.tensor_parallel, self.pipeline_parallel, self.groups(model)
         share = self.engine.usual_memory_fraction(memory_bytes, *degrees, self.max_batched_tokens)
         return replace(self, memory_fraction=plain(share))
+
+    def captured_tokens(self, *, decode: bool) -> Number:
+        """Return the new tokens up to which passes run from captured graphs, those that only decode or the others."""
+        kernels = self.engine.kernels
+        return either(self.cuda_graphs, kernels.captured_decodes if decode else kernels.captured_tokens, 0.0)
 
     def to_dict(self) -> dict[str, Any]:
         """The plan's fields by name, the engine under ``framework``."""

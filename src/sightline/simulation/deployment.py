@@ -12,7 +12,7 @@ from sightline.prediction.generation.heterogeneous import assignments, on_group
 from sightline.prediction.generation.memory import generation_memory
 from sightline.prediction.generation.phases import price_generation
 from sightline.prediction.generation.policies import transfer_s
-from sightline.prediction.generation.replica import Worker
+from sightline.prediction.generation.replica import Worker, schedules_ahead
 from sightline.quantities import Count, show
 from sightline.scenario import (
     Cluster,
@@ -351,7 +351,7 @@ def facts_of(scenario: ServingScenario, blocks: int, role: int = state.WHOLE) ->
         published=PUBLISHED[rules.prefix_from],
         takes_all=rules.policy in TAKES_ALL,
         keeps_answers=rules.prefix_answers,
-        ahead=rules.schedules_ahead,
+        ahead=schedules_ahead(plan, model),
         wait_steps=rules.wait_steps,
         waiting_share=rules.waiting_share,
         answer_share=rules.answer_share * expected,
@@ -390,8 +390,6 @@ def _with_drafts(facts: Facts, scenario: ServingScenario) -> Facts:
     # A model's own prediction layer drafts behind the tokens that are verified; drafts from n-grams need no cache.
     lookahead = drafted if scenario.model.prediction_layers else 0
     return facts._replace(
-        # Drafts that come from the host, as n-grams do, need the tokens of the iteration before.
-        ahead=facts.ahead and drafted == lookahead,
         pass_tokens=1 + drafted,
         pass_slots=1 + drafted + lookahead,
         acceptance=float(drafts.acceptance),

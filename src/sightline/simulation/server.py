@@ -237,13 +237,11 @@ def _replicas(plan: PoolPlan, known: Knowledge | None, lengths: MeanLengths) -> 
 
 
 def _times(worker: Worker, constants: InferenceConstants, facts: Facts, passes: Passes) -> IterationTimes:
-    hides_host = worker.plan.engine.serving.hides_host and worker.ranks.device_model.asynchronous
     return iteration_times(
         worker,
         constants.running_on(worker.scenario.cluster),
         tokens=facts.token_budget,
         sequences=facts.max_sequences,
         context=facts.context_tokens,
-        ahead=facts.ahead and hides_host,
         passes=passes,
     )

@@ -326,7 +326,7 @@ def _effort(server: Server, summary: Summary, figures: Mapping[str, Any]) -> dic
     """What bounds the devices, what limits the load, and the energy."""
     duration_s, latency_s = figures["duration_s"], figures["latency_s"]["mean"]
     busy = [
-        busy_by_bound(pool.worker, pool.constants, sums, ahead=pool.times.ahead)
+        busy_by_bound(pool.worker, pool.constants, sums)
         for pool, sums in zip(server.pools, summary.iteration_sums, strict=True)
     ]
     there_s = figures["replica_s"] / server.scenario.plan.replicas if "replica_s" in figures else duration_s

@@ -9,7 +9,14 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from sightline.prediction.generation.engine_constants import LONG_PREFILL_TOKENS, InferenceConstants
-from sightline.prediction.generation.replica import PricedPass, Worker, device_times, drafted_tokens, handover_s
+from sightline.prediction.generation.replica import (
+    PricedPass,
+    Worker,
+    device_times,
+    drafted_tokens,
+    handover_s,
+    launch_time_s,
+)
 from sightline.prediction.pass_times import PassTimes
 from sightline.program import Batch, decoding, prompts
 from sightline.program.routing import SequenceGroup
@@ -78,10 +85,10 @@ class IterationTimes(NamedTuple):
     """The same of each prompt."""
     tokens_per_decode: float
     """New tokens of a decoding sequence: its own and the drafted ones."""
-    captured: bool
-    """Whether a pass that only decodes is launched as one graph."""
+    captured_decodes: float
+    """New tokens of a pass that only decodes up to which it is launched as one graph."""
     captured_tokens: float
-    """New tokens of a pass with prompts up to which it is launched as graphs too; 0 where none is."""
+    """The same of a pass with prompts; 0 where none is."""
     launch_s: float
     iteration_s: float
     sequence_s: float
@@ -113,17 +120,15 @@ def iteration_times(
     tokens: float,
     sequences: float,
     context: float,
-    ahead: bool = False,
     passes: Passes | None = None,
 ) -> IterationTimes:
     """Return the tables of a replica for passes of up to so many new tokens, sequences and tokens in a cache.
 
     ``constants`` are the engine's as they are on the worker's cluster (``InferenceConstants.running_on``). Beyond the
-    tables' ends times go on in straight lines. ``ahead``: the engine schedules iterations while the ones before them
-    run (``Serving.schedules_ahead``). ``passes`` keeps what does not hang on the constants, so that tables of the same
-    sizes with other constants take a tenth of the time.
+    tables' ends times go on in straight lines. ``passes`` keeps what does not hang on the constants, so that tables of
+    the same sizes with other constants take a tenth of the time.
     """
-    plan, c = worker.plan, in_loop(constants, ahead=ahead)
+    plan, c = worker.plan, in_loop(worker, constants)
     even = _Tables(worker, replace(c, long_prefill_slowdown=1.0), {} if passes is None else passes)
     new = float(1.0 + drafted_tokens(plan))
     speculates = plan.speculative is not None
@@ -142,14 +147,14 @@ def iteration_times(
         decode_launches=decode_launches,
         prompt_launches=prompt_launches,
         tokens_per_decode=new,
-        captured=bool(plan.cuda_graphs),
-        captured_tokens=float(plan.engine.kernels.captured_tokens if plan.cuda_graphs else 0.0),
-        launch_s=float(c.launch_s),
+        captured_decodes=float(plan.captured_tokens(decode=True)),
+        captured_tokens=float(plan.captured_tokens(decode=False)),
+        launch_s=float(launch_time_s(plan, c)),
         iteration_s=float(c.iteration_s + speculates * c.drafting_s),
         sequence_s=float(c.sequence_s + speculates * c.drafted_sequence_s),
         prefill_s=float(c.prefill_s),
         prompt_token_s=float(c.prompt_token_s),
-        ahead=ahead,
+        ahead=worker.schedules_ahead,
         request_s=float(constants.prefill_s - c.prefill_s),
         request_token_s=float(constants.prompt_token_s - c.prompt_token_s),
         single_tokens_decode=bool(plan.engine.lmdeploy.decodes_single_tokens),
@@ -160,13 +165,13 @@ def iteration_times(
     )
 
 
-def in_loop(constants: InferenceConstants, *, ahead: bool) -> InferenceConstants:
+def in_loop(worker: Worker, constants: InferenceConstants) -> InferenceConstants:
     """Return the constants of an engine's loop alone.
 
     Engines that schedule ahead take requests in and tokenize them in a process of its own: what a prompt costs the host
     passes before the engine sees it, and holds up no iteration.
     """
-    return replace(constants, prefill_s=0.0, prompt_token_s=0.0) if ahead else constants
+    return replace(constants, prefill_s=0.0, prompt_token_s=0.0) if worker.schedules_ahead else constants
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -252,7 +257,7 @@ OF_DECODES: Final = ("decodes", "drafts", "decode_attention", "iteration_s", "se
 def at_pace(times: IterationTimes, prompts: float, decodes: float) -> IterationTimes:
     """Return the times with factors on those of iterations with prompts, and of iterations that only decode."""
     # What the host launches counts in both; captured graphs leave it to prompts.
-    launching = prompts if times.captured else decodes
+    launching = prompts if times.captured_decodes else decodes
     factors = dict.fromkeys(OF_PROMPTS, prompts) | dict.fromkeys(OF_DECODES, decodes) | {"launch_s": launching}
     scaled = {name: getattr(times, name) * factor for name, factor in factors.items()}
     for name in ROWS:
@@ -321,12 +326,14 @@ def step_seconds(
         work_s += attention_s - f.attention_start_s * (prompts - 1.0 + (decodes > 0 and f.joins_attention > 0))
     device_s = work_s + collective_s
     # A pass that is launched as graphs keeps the device waiting for nothing.
-    captured = decodes * f.tokens_per_decode + new_tokens <= f.captured_tokens if prompts > 0 else f.captured > 0
-    wait_s = 0.0 if captured else _joined(f.launch_s * launches, device_s) - device_s
+    most = f.captured_tokens if prompts > 0 else f.captured_decodes
+    launching_s = 0.0 if decodes * f.tokens_per_decode + new_tokens <= most else f.launch_s * launches
+    wait_s = 0.0 if launching_s == 0.0 else _joined(launching_s, device_s) - device_s
     sends = 0.0 if f.stages == 1.0 else f.stages - 1.0 + (decodes > 0)
     host_s = _host(times, decodes, new_tokens, prompts)
     if f.ahead:
-        host_s = max(host_s - device_s, 0.0)
+        # What a prompt costs the host was before the queue.
+        host_s = max(host_s + launching_s - device_s - wait_s, 0.0)
     return device_s + wait_s + sends * boundary_s + f.boundaries_s + host_s
 
 

@@ -10,7 +10,7 @@ LAYOUT = {"devices": "devices", "experts": "plan.expert_parallel", "ranks": "pla
 
 
 def launched(cells: Cells, row: Mapping[str, Any], rules: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what the rules say of a row (``cache``: its type, ``drafted``: tokens per pass); {} where nothing."""
+    """Return what the rules say of a row: ``cache``, its type; ``drafted`` tokens per pass; ``plan`` fields; or {}."""
     facts = _facts(cells, row)
     settings: dict[str, Any] = {}
     for rule in rules:
@@ -126,7 +126,8 @@ def row_of_cells(cells: Line, spec: Mapping[str, Any]) -> Row:
         layout = _disaggregated(cells, question, spec, drafts=bool(settings.get("drafted")))
     elif settings.get("drafted"):
         layout |= _drafts(settings["drafted"])
-    return {"mode": cells["mode"]} | question | _launched_formats(question, settings) | layout | _measured(cells)
+    stated: Row = _launched_formats(question, settings) | settings.get("plan", {})
+    return {"mode": cells["mode"], **question, **stated, **layout, **_measured(cells)}
 
 
 def _launched_formats(question: Row, settings: Row) -> dict[str, Any]:

@@ -169,7 +169,7 @@ def test_a_date_and_an_old_release_have_the_constants_of_their_time():
     """Not those of the newest engine, which are twice as fast."""
 
     def step_s(version: str) -> float:
-        plan = {"framework": "vllm", "framework_version": version, "cuda_graphs": False, "chunked_prefill": False}
+        plan = {"framework": "vllm", "framework_version": version, "chunked_prefill": False}
         return float(predict_generation(generation(cluster="1x h100-sxm-80gb", plan=plan)).tpot_s)
 
     assert step_s("2023-10") == step_s("0.2") > 1.3 * step_s("0.15")

@@ -58,8 +58,8 @@ def table_errors(
     for decodes, count, chosen in _kinds(batches):
         groups = [decoding(1.0 * n[chosen], 1.0 * seen[chosen], times.tokens_per_decode)] * decodes
         groups += [prompts(1.0, 1.0 * new[i, chosen], 1.0 * cached[i, chosen]) for i in range(count)]
-        loop = in_loop(constants, ahead=times.ahead)
-        asked = iteration_time(worker, Batch.of(*groups), loop, ahead=times.ahead).pass_s
+        loop = in_loop(worker, constants)
+        asked = iteration_time(worker, Batch.of(*groups), loop).pass_s
         found = [
             _tabulated(tables, int(n[i]) * decodes, int(seen[i]), new[:count, i], cached[:count, i])
             for i in range(chosen.start, chosen.stop)
@@ -107,9 +107,9 @@ CASES: dict[str, tuple[str, str, dict[str, Any]]] = {
 }
 
 
-def replica(case: str) -> tuple[Any, Any]:
+def replica(case: str, **changes: Any) -> tuple[Any, Any]:
     model, cluster, plan = CASES[case]
-    scenario = generation(model=model, cluster=cluster, plan={"framework": "vllm", **plan})
+    scenario = generation(model=model, cluster=cluster, plan={"framework": "vllm", **plan, **changes})
     constants, _ = engine_constants(scenario)
     return worker_of(scenario), constants.running_on(scenario.cluster)
 
@@ -125,16 +125,32 @@ def test_tables_say_what_an_iteration_takes(case: str) -> None:
 
 
 def test_scheduling_ahead_hides_the_host_behind_the_device() -> None:
-    worker, constants = replica("grouped queries")
+    (after, constants), (worker, _) = replica("grouped queries", async_scheduling=False), replica("grouped queries")
     slow = replace(constants, iteration_s=0.1)
     for c in (constants, slow):
-        usual, ahead = (iteration_times(worker, c, **SIZES, ahead=ahead) for ahead in (False, True))
+        usual, ahead = (iteration_times(of, c, **SIZES) for of in (after, worker))
         assert (usual.request_s, usual.request_token_s) == (0.0, 0.0)
         assert (ahead.request_s, ahead.request_token_s) == (c.prefill_s, c.prompt_token_s)
-        hidden = step_seconds(packed(ahead), 8, 8000, 0, 0, 0.0)
-        assert hidden < step_seconds(packed(usual), 8, 8000, 0, 0, 0.0)
-        assert np.median(np.abs(table_errors(worker, c, ahead, **SIZES))) < 0.003
-    assert hidden == pytest.approx(0.1 + 8 * slow.sequence_s)
+        step, hidden = (step_seconds(packed(of), 8, 8000, 0, 0, 0.0) for of in (usual, ahead))
+        batch = Batch.of(decoding(8, 1000))
+        assert hidden == pytest.approx(iteration_time(worker, batch, c).pass_s, rel=0.003)
+        assert step == pytest.approx(iteration_time(after, batch, c).pass_s, rel=0.003)
+        device_s = step - c.iteration_s - 8 * c.sequence_s
+        assert hidden == pytest.approx(max(device_s, c.iteration_s + 8 * c.sequence_s))
+
+
+def test_without_graphs_python_launches_every_kernel() -> None:
+    worker, constants = replica("without graphs")
+    compiled, _ = replica("grouped queries")
+    batch = Batch.of(decoding(1, 1000))
+    eager, graphs = (iteration_time(of, batch, constants) for of in (worker, compiled))
+    code_s = constants.iteration_s + constants.sequence_s
+    assert eager.pass_s == pytest.approx(constants.eager_launch_s * eager.times.launches + code_s, rel=0.02)
+    assert eager.pass_s > 1.2 * graphs.pass_s
+    # Beyond the sizes that graphs were captured for kernels are launched too, but as compiled code does it.
+    slow = replace(constants, launch_s=1e-3)
+    waits = [iteration_time(compiled, Batch.of(decoding(n, 10)), slow).pass_s for n in (512, 513)]
+    assert waits[1] > 2 * waits[0]
 
 
 def test_small_batches_are_in_the_tables_themselves() -> None:

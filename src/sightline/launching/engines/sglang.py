@@ -166,6 +166,7 @@ OPTIONS: Sequence[Row] = (
     without("--disable-radix-cache", "prefix_cache"),
     Option("--cuda-graph-backend-decode", "cuda_graphs", _eager, _graphs),
     Option("--cuda-graph-backend-prefill", write=_eager),
+    without("--disable-overlap-schedule", "async_scheduling"),
     drafts("--speculative-algorithm", _algorithm, _drafted),
     sampling("--preferred-sampling-params"),
     Option("--speculative-num-steps", write=_steps),

@@ -133,7 +133,12 @@ OPTIONS: Sequence[Row] = (
     ),
     drafts("speculative_config", _speculative, _drafted),
     Option("cache_transceiver_config", write=_transceiver),
-    Option("disable_overlap_scheduler", write=lambda request: True if request.role == "prefill" else None),
+    Option(
+        "disable_overlap_scheduler",
+        "async_scheduling",
+        lambda request: None if request.plan.async_scheduling and request.role != "prefill" else True,
+        lambda options: False if options.flag("disable-overlap-scheduler") else None,
+    ),
     Option(
         "cuda_graph_config",
         "cuda_graphs",

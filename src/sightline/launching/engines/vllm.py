@@ -110,6 +110,12 @@ def _storage(scenario: GenerationScenario) -> list[str]:
     return [f"kv-tier-{place}" for place in range(1, len(scenario.plan.kv_tiers))]
 
 
+def _ahead(request: Request) -> bool | None:
+    """Where it is not what the release does anyway."""
+    ahead = request.plan.async_scheduling
+    return None if ahead == request.plan.engine.defaults["async_scheduling"] else ahead
+
+
 OPTIONS: Sequence[Row] = (
     degree("--tensor-parallel-size", "tensor_parallel", always=True),
     degree("--pipeline-parallel-size", "pipeline_parallel"),
@@ -125,6 +131,7 @@ OPTIONS: Sequence[Row] = (
     number("--block-size", "kv_block_tokens", lambda request: request.block_tokens),
     switch("--enable-prefix-caching", "prefix_cache"),
     Option("--enforce-eager", "cuda_graphs", lambda request: None if request.plan.cuda_graphs else True, _graphs),
+    Option("--async-scheduling", "async_scheduling", _ahead, lambda options: options.flag("async-scheduling")),
     drafts("--speculative-config", _speculative, _drafted),
     sampling("--override-generation-config"),
     Option("--kv-transfer-config", write=_transfer),

@@ -21,6 +21,7 @@ from sightline.scenario import Cluster, Device, Host, Interconnect
 
 HOST_TIMES = (
     "launch_s",
+    "eager_launch_s",
     "iteration_s",
     "sequence_s",
     "prefill_s",
@@ -55,8 +56,12 @@ class InferenceConstants(Stated):
     """Device time between two kernels of a captured graph, or launched ahead."""
     launch_s: float
     """Host time per kernel where launches are not captured in a graph."""
+    eager_launch_s: float = 4.41e-5
+    """The same where an engine's Python calls each, and no compiler has joined or written them (``python_launches``):
+    as fitted to vLLM 0.2, which had no graphs."""
     iteration_s: float
-    """Host time per iteration that the device waits for: scheduling, sampling, detokenization."""
+    """The engine's own code per iteration: it schedules, prepares the batch and hands tokens out; where it schedules
+    ahead, while the device runs the iteration before."""
     sequence_s: float
     """The same per sequence of the batch."""
     prefill_s: float

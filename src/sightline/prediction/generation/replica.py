@@ -165,6 +165,15 @@ def price_passes(passes: Sequence[Program], ranks: Ranks) -> Prices:
     return prices
 
 
+def schedules_ahead(plan: GenerationPlan, model: Model) -> bool:
+    """Return whether iterations are scheduled while the ones before them run.
+
+    Drafts that come from the host, as n-grams do, need the tokens of the iteration before.
+    """
+    drafts = plan.engine.serving.drafts_ahead and bool(model.prediction_layers)
+    return bool(plan.async_scheduling) and (plan.speculative is None or drafts)
+
+
 @record
 class Worker:
     """A replica of an engine. Of its workload only this counts: how tokens are drawn, whether all are alike."""
@@ -182,6 +191,11 @@ class Worker:
     def model(self) -> Model:
         """What it runs."""
         return self.scenario.model
+
+    @property
+    def schedules_ahead(self) -> bool:
+        """Whether the host's code runs while a device is at the iteration before."""
+        return self.ranks.device_model.asynchronous and schedules_ahead(self.plan, self.model)
 
     def priced(self, batches: Sequence[Batch]) -> list[PricedPass]:
         """Write a pass of each batch out and price the operators of all together."""
@@ -286,15 +300,14 @@ class Iteration:
         return self.times.device_s + self.transfer_s + self.host_s
 
 
-def iteration_time(worker: Worker, batch: Batch, constants: InferenceConstants, *, ahead: bool = False) -> Iteration:
+def iteration_time(worker: Worker, batch: Batch, constants: InferenceConstants) -> Iteration:
     """Return the seconds of one iteration over a batch: prompts or chunks of them, decoding sequences, or both.
 
     ``constants`` are the engine's as they are on the worker's cluster (``InferenceConstants.running_on``). Sizes of the
-    batch may be arrays; many batches in one call take a fiftieth of the time that they take one by one. ``ahead``: the
-    engine has scheduled the iteration while the one before it ran, as under load it may.
+    batch may be arrays; many batches in one call take a fiftieth of the time that they take one by one.
     """
     (priced,) = worker.priced([batch])
-    return iteration_of(worker, priced, constants, saved_s=_saved_starts_s(worker, batch, constants), ahead=ahead)
+    return iteration_of(worker, priced, constants, saved_s=_saved_starts_s(worker, batch, constants))
 
 
 def iteration_of(
@@ -304,27 +317,30 @@ def iteration_of(
     micro_batches: Number = 1.0,
     *,
     saved_s: Number = 0.0,
-    ahead: bool = False,
 ) -> Iteration:
     """Return the seconds of an iteration over ``micro_batches`` like ``batch``.
 
     Micro-batches of prompts follow each other through the stages: they fill the pipeline and drain it, (p + m - 1) / p
     passes long. Decoding never ends, so that each micro-batch passes every stage while the others pass the others. The
-    engine's own code runs before the device does, or, ``ahead`` of it, while the iteration before does: then only what
-    outlasts the device is waited for. Kernels that groups share save ``saved_s`` of the device's time.
+    engine's own code runs before the device does, or, where it schedules ahead, while the device is at the iteration
+    before: then code and launches of the host take the device's time or outlast it. Kernels that groups share save
+    ``saved_s`` of that time.
     """
     m, p, c = micro_batches, worker.plan.pipeline_parallel * 1.0, constants
     groups, times = batch.kernels.batch, _without(device_times(worker, batch, c), saved_s)
     decodes = any(group.decode for group in groups.groups)
     rounds, sends = (1.0, either(p > 1.0, p, 0.0)) if decodes else ((p + m - 1.0) / p, p + m - 2.0)
-    scheduling_s = _scheduling_s(worker, groups, c, m)
-    if ahead:
-        scheduling_s = larger(scheduling_s - times.device_s, 0.0)
-    host_s = scheduling_s + c.handover_s * (p - 1.0)
+    launching_s = _launching_s(worker.plan, groups, times, c)
+    waits_s = launch_waits_s(launching_s, times.device_s)
+    once_s, each_s, intake_s = _scheduling_s(worker, groups, c, m)
+    if worker.schedules_ahead:
+        host_s = larger(once_s + each_s + launching_s - times.device_s - waits_s, 0.0) + sum(intake_s)
+    else:
+        host_s = larger(once_s, intake_s[0]) + each_s + intake_s[1]
     return Iteration(
         times=times.times(rounds),
         transfer_s=sends * handover_s(worker, batch, c),
-        host_s=host_s + _launch_waits_s(worker.plan, groups, times, c),
+        host_s=host_s + waits_s + c.handover_s * (p - 1.0),
     )
 
 
@@ -400,41 +416,51 @@ def _with_long_prompts(batch: PricedPass, times: PassTimes, c: InferenceConstant
     return times._replace(collective_s=times.collective_s * slowdown)
 
 
-def _scheduling_s(worker: Worker, batch: Batch, c: InferenceConstants, m: Number) -> Number:
-    """Seconds of the engine's own code: once per iteration, per token of a prompt, per decoding sequence."""
+def _scheduling_s(
+    worker: Worker, batch: Batch, c: InferenceConstants, m: Number
+) -> tuple[Number, Number, tuple[Number, Number]]:
+    """Seconds of the engine's own code: once per iteration, for its sequences, and once and for the tokens of prompts.
+
+    In vLLM this is one thread: it schedules, updates the persistent batch and its metadata, and hands tokens out
+    (``EngineCore.step_with_batch_queue``); tokenizing and detokenizing are the server's.
+    """
     plan = worker.plan
     iteration_s, sequence_s = c.iteration_s, c.sequence_s
     if plan.speculative is not None:
         iteration_s, sequence_s = iteration_s + c.drafting_s, sequence_s + c.drafted_sequence_s
     once_s: Number = 0.0
     each_s: Number = 0.0
+    prefill_s: Number = 0.0
+    tokens_s: Number = 0.0
     for group in batch.groups:
         if group.decode:
-            once_s = larger(once_s, iteration_s)
+            once_s = iteration_s
             each_s = each_s + sequence_s * (group.count * m)
         else:
             starts = 1.0 * (group.new_tokens > 1.0) if plan.engine.lmdeploy.decodes_single_tokens else 1.0
-            once_s = larger(once_s, c.prefill_s * starts)
-            each_s = each_s + c.prompt_token_s * group.tokens * m
-    return once_s + each_s
+            prefill_s = larger(prefill_s, c.prefill_s * starts)
+            tokens_s = tokens_s + c.prompt_token_s * group.tokens * m
+    return once_s, each_s, (prefill_s, tokens_s)
 
 
-def _launch_waits_s(plan: GenerationPlan, batch: Batch, times: PassTimes, c: InferenceConstants) -> Number:
-    """Seconds that the device waits for launches: none in captured graphs, as of few tokens those with prompts are."""
-    if not plan.cuda_graphs:
-        return launch_waits_s(times, c)
-    if batch.decode:
-        return 0.0
-    return either(batch.tokens <= plan.engine.kernels.captured_tokens, 0.0, launch_waits_s(times, c))
+def launch_time_s(plan: GenerationPlan, c: InferenceConstants) -> Number:
+    """Return the host's seconds per kernel of a pass that no graph holds."""
+    return c.launch_s if plan.cuda_graphs or not plan.engine.kernels.python_launches else c.eager_launch_s
 
 
-def launch_waits_s(times: PassTimes, constants: InferenceConstants) -> Number:
+def _launching_s(plan: GenerationPlan, batch: Batch, times: PassTimes, c: InferenceConstants) -> Number:
+    """Seconds in which the host launches a pass kernel by kernel; none from captured graphs."""
+    captured = batch.tokens <= plan.captured_tokens(decode=batch.decode)
+    return either(captured, 0.0, launch_time_s(plan, c) * times.launches)
+
+
+def launch_waits_s(launching_s: Number, device_s: Number) -> Number:
     """Return the seconds by which launching kernel by kernel outlasts the device.
 
     Where both need about as long, now one waits and now the other, so they join in a norm and not in a plain maximum.
     """
-    host_s, device_s = constants.launch_s * times.launches, times.device_s
-    return (host_s**HOST_OVERLAP + device_s**HOST_OVERLAP) ** (1.0 / HOST_OVERLAP) - device_s
+    joined_s = (launching_s**HOST_OVERLAP + device_s**HOST_OVERLAP) ** (1.0 / HOST_OVERLAP)
+    return either(launching_s == 0.0, 0.0, joined_s - device_s)
 
 
 def handover_s(worker: Worker, batch: PricedPass, constants: InferenceConstants) -> Number:

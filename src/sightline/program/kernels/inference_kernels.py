@@ -457,7 +457,7 @@ def inference_kernels(scenario: GenerationScenario, formats: Formats, batch: Bat
         shape=scenario.model.own_heads,
         identical_tokens=scenario.workload.repeated_token,
         expands_weights=expands,
-        captured_tokens=either(plan.cuda_graphs, plan.engine.kernels.captured_tokens, 0.0),
+        captured_tokens=plan.captured_tokens(decode=False),
         adapters=plan.lora_adapters,
         sampling=scenario.workload.sampling,
         nvidia=device.architecture.startswith("sm_"),

@@ -46,8 +46,6 @@ def iteration_parts(
     constants: InferenceConstants,
     outcome: Outcome,
     chosen: Flags,
-    *,
-    ahead: bool = False,
 ) -> list[Piece]:
     """Return the parts of the mean of the chosen iterations, in order; their shares sum to 1.
 
@@ -64,14 +62,12 @@ def iteration_parts(
     weights = {PREFILL: new, DECODE: decodes * new_per_decode}
     parts = [name for name, tokens in weights.items() if tokens]
     own = {name: weights[name] / sum(weights.values()) for name in parts}
-    return list(_pieces(worker, in_loop(constants, ahead=ahead), Batch.of(*groups), own, ahead=ahead))
+    return list(_pieces(worker, in_loop(worker, constants), Batch.of(*groups), own))
 
 
-def _pieces(
-    worker: Worker, constants: InferenceConstants, batch: Batch, own: dict[str, float], *, ahead: bool
-) -> Iterator[Piece]:
+def _pieces(worker: Worker, constants: InferenceConstants, batch: Batch, own: dict[str, float]) -> Iterator[Piece]:
     (priced,) = worker.priced([batch])
-    mean_pass = iteration_of(worker, priced, constants, ahead=ahead)
+    mean_pass = iteration_of(worker, priced, constants)
     prices, parts = priced.in_engine(constants), list(own)
     seconds_of: dict[tuple[str, str, str, bool], float] = defaultdict(float)
     for block in priced.program.blocks:
@@ -190,17 +186,15 @@ def _kind(rows: Iterations, seconds: Floats, chosen: Flags) -> PassSums:
     )
 
 
-def busy_by_bound(
-    worker: Worker, constants: InferenceConstants, sums: IterationSums, *, ahead: bool = False
-) -> tuple[dict[str, float], float]:
+def busy_by_bound(worker: Worker, constants: InferenceConstants, sums: IterationSums) -> tuple[dict[str, float], float]:
     """Return the seconds of all ranks with an iteration under way, by what bounds it (``BOUNDS``), and their joules.
 
     The joules are those of one device per rank. Iterations with prompts and those without are each split as their mean
-    one. Left out: prompts behind a cached context. ``ahead``: iterations are scheduled while the ones before them run.
+    one. Left out: prompts behind a cached context.
     """
     busy, joules, watts = dict.fromkeys(BOUNDS, 0.0), 0.0, watts_of(worker.scenario.cluster)
     for batch, seconds in _mean_batches(sums, 1.0 + float(drafted_tokens(worker.plan))):
-        mean_pass = iteration_time(worker, batch, in_loop(constants, ahead=ahead), ahead=ahead)
+        mean_pass = iteration_time(worker, batch, in_loop(worker, constants))
         legs: Mapping[str, Number] = {
             "compute": mean_pass.times.compute_s,
             "memory": mean_pass.times.memory_s,
