@@ -95,6 +95,7 @@ class IterationTimes(NamedTuple):
     prefill_s: float
     prompt_token_s: float
     ahead: bool
+    exposed_share: float
     """Whether iterations are scheduled while the ones before them run, so that the host's time hides behind the
     device's."""
     request_s: float
@@ -155,6 +156,7 @@ def iteration_times(
         prefill_s=float(c.prefill_s),
         prompt_token_s=float(c.prompt_token_s),
         ahead=worker.schedules_ahead,
+        exposed_share=float(c.exposed_share),
         request_s=float(constants.prefill_s - c.prefill_s),
         request_token_s=float(constants.prompt_token_s - c.prompt_token_s),
         single_tokens_decode=bool(plan.engine.lmdeploy.decodes_single_tokens),
@@ -333,7 +335,7 @@ def step_seconds(
     host_s = _host(times, decodes, new_tokens, prompts)
     if f.ahead:
         # What a prompt costs the host was before the queue.
-        host_s = max(host_s + launching_s - device_s - wait_s, 0.0)
+        host_s = max(host_s + launching_s - device_s - wait_s, f.exposed_share * host_s)
     return device_s + wait_s + sends * boundary_s + f.boundaries_s + host_s
 
 

@@ -322,8 +322,8 @@ def iteration_of(
 
     Micro-batches of prompts follow each other through the stages: they fill the pipeline and drain it, (p + m - 1) / p
     passes long. Decoding never ends, so that each micro-batch passes every stage while the others pass the others. The
-    engine's own code runs before the device does, or, where it schedules ahead, while the device is at the iteration
-    before: then code and launches of the host take the device's time or outlast it. Kernels that groups share save
+    engine's own code runs before the device does, or, where it schedules ahead, mostly while the device is at the
+    iteration before (``exposed_share``): then code and launches of the host hide, or outlast the device. Kernels that groups share save
     ``saved_s`` of that time.
     """
     m, p, c = micro_batches, worker.plan.pipeline_parallel * 1.0, constants
@@ -334,7 +334,8 @@ def iteration_of(
     waits_s = launch_waits_s(launching_s, times.device_s)
     once_s, each_s, intake_s = _scheduling_s(worker, groups, c, m)
     if worker.schedules_ahead:
-        host_s = larger(once_s + each_s + launching_s - times.device_s - waits_s, 0.0) + sum(intake_s)
+        own_s = once_s + each_s
+        host_s = larger(own_s + launching_s - times.device_s - waits_s, c.exposed_share * own_s) + sum(intake_s)
     else:
         host_s = larger(once_s, intake_s[0]) + each_s + intake_s[1]
     return Iteration(
