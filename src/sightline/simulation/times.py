@@ -95,9 +95,9 @@ class IterationTimes(NamedTuple):
     prefill_s: float
     prompt_token_s: float
     ahead: bool
-    exposed_share: float
     """Whether iterations are scheduled while the ones before them run, so that the host's time hides behind the
     device's."""
+    exposed_share: float
     request_s: float
     """Seconds from a request's arrival to the engine's queue, in a process of the server's own."""
     request_token_s: float
