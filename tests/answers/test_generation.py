@@ -36,7 +36,7 @@ def test_one_prediction_says_everything_a_reader_asks(generation):
         "2.50 s",
         "323 tokens/s (162 per device)",
         "memory",
-        "fits: 10.0 GiB of 71.7 GiB",
+        "fits: 10.0 GiB of 73.3 GiB",
         "1 Wh",
         "per million tokens",
         "TTFT 500 ms (80 %: 400 ms to 625 ms)",
@@ -75,7 +75,7 @@ def test_one_prediction_is_drawn_with_both_phases(generation):
     shown = texts([generation])
     for label in ("Latency by phase", "Device time by module", "prefill", "1.50 s · 60.0 %", "1.20 s"):
         assert label in shown
-    assert "71.7 GiB engine limit" in shown
+    assert "73.3 GiB engine limit" in shown
 
 
 def test_over_the_batch_throughput_is_drawn_against_time_per_token(generations):

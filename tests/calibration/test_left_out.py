@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from engine_fit import InferenceFit, LeftOut, MeasuredGeneration, further, supported_fit, terms_of, without
+from engine_fit import EngineSet, InferenceFit, LeftOut, MeasuredGeneration, further, supported_fit, terms_of, without
 from generation_scenarios import generation
 
 from sightline.calibration.fits import Prior
@@ -34,6 +34,14 @@ def fit(values, sources, spread=0.1, devices=(), contexts=()):
     return InferenceFit(
         cases=cases, predict=predict, supported=found, asked=SCALE, constants=spreads, residuals={"fit": {}}
     )
+
+
+def sets(**lines):
+    """Fits of vLLM by release line, as `terms_of` takes them; its own set is called by no name."""
+    named = {line.replace("own", ""): found for line, found in lines.items()}
+    return {
+        line: (EngineSet(engine="vllm", line=line, suites=(), free=("scale",)), found) for line, found in named.items()
+    }
 
 
 def two_sources(rows=6, apart=2.0):
@@ -92,7 +100,7 @@ def test_devices_are_left_out_each_by_itself():
 def test_the_longest_contexts_are_left_out_together_and_counted_in_doublings():
     contexts = [512] * 10 + [8064] * 3
     values = list(np.arange(1.0, 14.0) * np.repeat([1.0, 1.5], [10, 3]))
-    found = terms_of([fit(values, ["one"] * 13, contexts=contexts)], [])
+    found = terms_of([sets(own=fit(values, ["one"] * 13, contexts=contexts))])
     assert found["residuals"]["context left out"]["rows"] == 3
     doublings = np.log2((8064 + 128) / (512 + 128))
     off = np.sqrt(np.log(1.5) ** 2 - 0.1**2) / FOUR_IN_FIVE / doublings
@@ -102,14 +110,14 @@ def test_the_longest_contexts_are_left_out_together_and_counted_in_doublings():
 
 def test_lines_are_also_predicted_with_their_engine_s_constants():
     line = fit([1.5 * x for x in range(1, 13)], ["one"] * 12)
-    assert terms_of([line], [])["residuals"]["release left out"] == {"rows": 0}
-    found = terms_of([line], [line])
+    assert terms_of([sets(own=line)])["residuals"]["release left out"] == {"rows": 0}
+    found = terms_of([sets(line=line)])
     assert found["residuals"]["release left out"]["mean"] == pytest.approx(1 / 3, abs=0.01)
     assert found["beyond"]["release"] > 0.1
 
 
 def test_published_intervals_have_the_source_s_term_too():
-    found = terms_of([two_sources()], [])
+    found = terms_of([sets(own=two_sources())])
     assert found["residuals"]["source left out"]["groups"] == 2
     assert found["residuals"]["source left out"]["coverage"] >= 0.8
     assert found["beyond"]["source"] == pytest.approx(np.sqrt(np.log(2.0) ** 2 - 0.01) / FOUR_IN_FIVE, rel=0.03)
