@@ -262,6 +262,8 @@ class Reserve:
 
 LARGE_STEP, LARGE_DEVICE = 300, 60 * 2.0**30
 """SGLang, ``server_args.py`` since 0.5.3."""
+LEAST_SHARE = 0.001
+"""Of a device's memory, as shares are rounded."""
 
 
 @description
@@ -398,7 +400,8 @@ class Engine:
             + ranks * pipeline_parallel * keeps.rank_bytes
         )
         least = keeps.least_bytes if memory_bytes > LARGE_DEVICE else 0.0
-        return np.round((memory_bytes - larger(kept, least)) / memory_bytes, 3)
+        # With more in reserve than there is nothing fits, and the engine does not start.
+        return larger(np.round((memory_bytes - larger(kept, least)) / memory_bytes, 3), LEAST_SHARE)
 
     @property
     def all_reduce_library(self) -> str:
