@@ -1,4 +1,4 @@
-"""Write the table of docs/compared.md from docs/accuracy/peers.json, which the scripts in benchmarks/peers fill.
+"""Write the tables of docs/compared.md from docs/accuracy/peers.json and peer-loads.json, which benchmarks/peers fill.
 
 Sightline's error on a source that is left out as a whole is that of docs/accuracy/left-out.json, which all pages show.
 
@@ -14,6 +14,7 @@ from generated import markdown_table, replace_part
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE, FIGURES, LEFT_OUT = DOCS / "compared.md", DOCS / "accuracy" / "peers.json", DOCS / "accuracy" / "left-out.json"
+LOADS = DOCS / "accuracy" / "peer-loads.json"
 OURS = "Sightline"
 COMMITS: Mapping[str, str] = {
     "Calculon": "caa4b11",
@@ -21,6 +22,8 @@ COMMITS: Mapping[str, str] = {
     "GenZ": "091bdd0",
     "LLMCompass": "2e015fd",
     "AIConfigurator": "0.12.0",
+    "BLIS": "f90a1e3",
+    "inference-lab": "0.2.1",
 }
 """What ran, in the order of the page."""
 CASES: Mapping[str, tuple[str, str]] = {
@@ -37,8 +40,24 @@ CASES: Mapping[str, tuple[str, str]] = {
 
 
 def main() -> None:
-    """Fill the page's part."""
+    """Fill the page's parts."""
     replace_part(PAGE, "peers", table())
+    replace_part(PAGE, "loads", loads_table())
+
+
+def loads_table() -> str:
+    """Return a line for each peer and quantity of the loads that it answers: median errors."""
+    found = json.loads(LOADS.read_text(encoding="utf-8"))
+    rows = [
+        [f"{peer} {COMMITS[peer]}", f"`{quantity}`", str(of["answered"]), _median(of["peer"]), _median(of["sightline"])]
+        for peer, by_quantity in found.items()
+        for quantity, of in by_quantity.items()
+    ]
+    return markdown_table(["peer", "quantity", "loads", "its median error (bias)", "Sightline's"], rows)
+
+
+def _median(of: Mapping[str, float]) -> str:
+    return f"{100 * of['median']:.0f} % ({100 * of['bias']:+.0f} %)"
 
 
 def table() -> str:

@@ -1,9 +1,9 @@
 """Ask BLIS, inference-lab or AIConfigurator for published loads of vLLM servers, and compare with what was measured.
 
     sightline validate LOADS/*.yaml --cases --json > unseen-loads.json
-    go build -o blis .                                       # in a clone of inference-sim/inference-sim
+    go build -o blis .                                       # in a clone of inference-sim/inference-sim at f90a1e3
     python benchmarks/peers/serving_loads.py unseen-loads.json blis CLONE MODEL_CONFIGS
-    npm install @doublewordai/inference-lab                  # in a folder of its own
+    npm install @doublewordai/inference-lab@0.2.1            # in a folder of its own
     python benchmarks/peers/serving_loads.py unseen-loads.json inference-lab FOLDER MODEL_CONFIGS
     python -m venv aic-env && aic-env/bin/pip install aiconfigurator==0.12.0
     aic-env/bin/python benchmarks/peers/serving_loads.py unseen-loads.json aiconfigurator . MODEL_CONFIGS
@@ -87,7 +87,7 @@ def main(cases: str, tool: str, place: str, configs: str) -> None:
         rows = [Compared.timed(case, value, case["scenario"]) for case in chosen]
         peer = {"blis": "BLIS", "aiconfigurator": "AIConfigurator"}.get(tool, tool)
         if any(row.peers is not None for row in rows):
-            report(peer, f"{quantity} of {Path(cases).stem}", rows)
+            report(peer, quantity.replace(".", " "), rows)
 
 
 def load_of(scenario: Load) -> Load:

@@ -24,6 +24,8 @@ def script():
 def test_the_table_is_what_was_kept(script):
     part = re.search(r"<!-- peers -->\n(.*?)<!-- end peers -->", TEXT, re.DOTALL)[1].strip()
     assert part == script.table()
+    loads = re.search(r"<!-- loads -->\n(.*?)<!-- end loads -->", TEXT, re.DOTALL)[1].strip()
+    assert loads == script.loads_table()
 
 
 def test_errors_of_sources_left_out_are_those_of_the_accuracy_pages(script):
@@ -36,7 +38,7 @@ def test_errors_of_sources_left_out_are_those_of_the_accuracy_pages(script):
 
 
 def test_no_error_and_no_time_stands_outside_of_the_table():
-    typed = re.sub(r"<!-- peers -->.*?<!-- end peers -->", "", TEXT, flags=re.DOTALL)
+    typed = re.sub(r"<!-- (peers|loads) -->.*?<!-- end \1 -->", "", TEXT, flags=re.DOTALL)
     assert not re.findall(r"\d(?:\.\d+)? (?:%|ms|s)\b", typed)
 
 
