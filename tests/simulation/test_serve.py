@@ -111,7 +111,8 @@ def test_a_front_end_streams_no_faster_than_it_can():
     free, held = (_served(_scenario(arrival=closed), front_end={"chunk_s": each_s}) for each_s in (0.0, 2e-3))
     tokens, seconds = held.requests.output_tokens, held.last_token_s.max()
     assert free.last_token_s.max() < 0.8 * seconds
-    assert tokens.sum() * 2e-3 == pytest.approx(seconds, rel=0.1)
+    # While the answers of the last few end, it has time left.
+    assert tokens.sum() * 2e-3 <= seconds == pytest.approx(tokens.sum() * 2e-3, rel=0.2)
     assert held.gap_counts.sum() == (tokens - 1).sum()
 
 
