@@ -74,6 +74,7 @@ TIMES = IterationTimes(
     prefill_s=0.0,
     prompt_token_s=0.0,
     ahead=False,
+    exposed_share=0.5,
     request_s=0.0,
     request_token_s=0.0,
     single_tokens_decode=False,

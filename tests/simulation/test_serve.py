@@ -67,9 +67,13 @@ def test_every_token_comes_once(engine):
         assert computed == (out.requests.prompt_tokens - out.cached_tokens).sum()
 
 
+IDLE = {"request_s": 0.0, "request_token_s": 0.0, "chunk_s": 0.0}
+"""A front end that takes no time."""
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_server_works_while_anybody_waits(engine):
-    out = _served(_scenario(engine))
+    out = _served(_scenario(engine), front_end=IDLE)
     idle = out.iterations.start_s[1:] > out.iterations.end_s[:-1]
     begins, ends = out.iterations.end_s[:-1][idle], out.iterations.start_s[1:][idle]
     present = (out.requests.arrival_s[:, None] < ends) & (out.last_token_s[:, None] > begins)
@@ -96,13 +100,13 @@ def test_what_precedes_the_queue_delays_every_answer():
 
 
 def test_a_front_end_hands_a_burst_over_once_it_has_looked_at_all():
-    idle = {"request_s": 0.0, "request_token_s": 0.0, "chunk_s": 0.0}
-    slow = idle | {"request_s": 0.05}
+    slow = IDLE | {"request_s": 0.05}
     held = _served(_scenario(arrival={"process": "all_at_once"}), front_end=slow)
     assert held.scheduled_s[0] < 0.05
-    assert held.scheduled_s[1:].min() >= 200 * 0.05
+    assert held.scheduled_s[1:].min() == pytest.approx(199 * 0.05)
     # One that comes by itself waits for nobody; what its own work takes is among what precedes the queue.
-    one, other = (_served(_scenario(arrival={"process": "constant", "rate": 1}), front_end=of) for of in (idle, slow))
+    alone = {"process": "constant", "rate": 0.1}
+    one, other = (_served(_scenario(arrival=alone), front_end=of) for of in (IDLE, slow))
     assert np.array_equal(one.last_token_s, other.last_token_s)
 
 
@@ -111,7 +115,8 @@ def test_a_front_end_streams_no_faster_than_it_can():
     free, held = (_served(_scenario(arrival=closed), front_end={"chunk_s": each_s}) for each_s in (0.0, 2e-3))
     tokens, seconds = held.requests.output_tokens, held.last_token_s.max()
     assert free.last_token_s.max() < 0.8 * seconds
-    assert tokens.sum() * 2e-3 == pytest.approx(seconds, rel=0.1)
+    # While the answers of the last few end, it has time left.
+    assert tokens.sum() * 2e-3 <= seconds == pytest.approx(tokens.sum() * 2e-3, rel=0.2)
     assert held.gap_counts.sum() == (tokens - 1).sum()
 
 

@@ -126,8 +126,8 @@ def test_tables_say_what_an_iteration_takes(case: str) -> None:
 
 def test_scheduling_ahead_hides_the_host_behind_the_device() -> None:
     (after, constants), (worker, _) = replica("grouped queries", async_scheduling=False), replica("grouped queries")
-    slow = replace(constants, iteration_s=0.1)
-    for c in (constants, slow):
+    slow, apart = replace(constants, iteration_s=0.1), replace(constants, exposed_share=0.3)
+    for c in (constants, slow, apart):
         usual, ahead = (iteration_times(of, c, **SIZES) for of in (after, worker))
         assert (usual.request_s, usual.request_token_s) == (0.0, 0.0)
         assert (ahead.request_s, ahead.request_token_s) == (c.prefill_s, c.prompt_token_s)
@@ -135,8 +135,8 @@ def test_scheduling_ahead_hides_the_host_behind_the_device() -> None:
         batch = Batch.of(decoding(8, 1000))
         assert hidden == pytest.approx(iteration_time(worker, batch, c).pass_s, rel=0.003)
         assert step == pytest.approx(iteration_time(after, batch, c).pass_s, rel=0.003)
-        device_s = step - c.iteration_s - 8 * c.sequence_s
-        assert hidden == pytest.approx(max(device_s, c.iteration_s + 8 * c.sequence_s))
+        code_s = c.iteration_s + 8 * c.sequence_s
+        assert hidden == pytest.approx(max(step - (1.0 - c.exposed_share) * code_s, code_s))
 
 
 def test_without_graphs_python_launches_every_kernel() -> None:
@@ -145,7 +145,9 @@ def test_without_graphs_python_launches_every_kernel() -> None:
     batch = Batch.of(decoding(1, 1000))
     eager, graphs = (iteration_time(of, batch, constants) for of in (worker, compiled))
     code_s = constants.iteration_s + constants.sequence_s
-    assert eager.pass_s == pytest.approx(constants.eager_launch_s * eager.times.launches + code_s, rel=0.02)
+    launching_s = constants.eager_launch_s * eager.times.launches
+    joined_s = (launching_s**4 + eager.times.device_s**4) ** 0.25
+    assert eager.pass_s == pytest.approx(max(launching_s + code_s, joined_s + constants.exposed_share * code_s))
     assert eager.pass_s > 1.2 * graphs.pass_s
     # Beyond the sizes that graphs were captured for kernels are launched too, but as compiled code does it.
     slow = replace(constants, launch_s=1e-3)
@@ -160,7 +162,8 @@ def test_small_batches_are_in_the_tables_themselves() -> None:
         groups = [decoding(n, context)] * (n > 0) + [prompts(1, new, 8)] * (new > 0)
         attention_s = prompt_attention_seconds(times, new, 8) if new else 0.0
         found = step_seconds(times, n, n * context, new, int(new > 0), attention_s)
-        assert found == pytest.approx(iteration_time(worker, Batch.of(*groups), constants).pass_s, rel=1e-9)
+        asked = iteration_time(worker, Batch.of(*groups), in_loop(worker, constants))
+        assert found == pytest.approx(asked.pass_s, rel=1e-9)
 
 
 def test_passes_of_few_tokens_wait_for_no_launches() -> None:

@@ -323,8 +323,8 @@ def iteration_of(
     Micro-batches of prompts follow each other through the stages: they fill the pipeline and drain it, (p + m - 1) / p
     passes long. Decoding never ends, so that each micro-batch passes every stage while the others pass the others. The
     engine's own code runs before the device does, or, where it schedules ahead, mostly while the device is at the
-    iteration before (``exposed_share``): then code and launches hide, or outlast the device. Kernels that groups share
-    save ``saved_s`` of that time.
+    iteration before (``exposed_share``): then code and launches of the host hide, or outlast the device. Kernels that
+    groups share save ``saved_s`` of that time.
     """
     m, p, c = micro_batches, worker.plan.pipeline_parallel * 1.0, constants
     groups, times = batch.kernels.batch, _without(device_times(worker, batch, c), saved_s)

@@ -320,14 +320,14 @@ def _arrive(loop: Loop, part: Part, router: int, now: float) -> None:
     slots[slot].order = sources.counts[TURN]
     sources.counts[TURN] += 1
     _note_routed(loop, 0, loop.entries, r, now)
-    begin_s = max(fleet.clocks[r, state.FRONT], now)
-    fleet.clocks[r, state.FRONT] = begin_s + own.request_s + own.request_token_s * slots[slot].prompt
-    if begin_s == now:
+    looked_s = own.request_s + own.request_token_s * slots[slot].prompt
+    fleet.clocks[r, state.FRONT] = front_s = max(fleet.clocks[r, state.FRONT] + looked_s, now)
+    if front_s == now:
         _queue_in(loop, slot, r, now)
     else:
         slots[slot].place = r
         fleet.counts[r, state.ENTERING] += 1
-        push_due(sources, slots, begin_s, slot)
+        push_due(sources, slots, front_s, slot)
 
 
 @compiled
@@ -335,7 +335,7 @@ def _queue_in(loop: Loop, slot: int, r: int, now: float) -> None:
     """Let a request wait in a replica's queue, once the server's process has done as much for all that were there.
 
     The process takes its tasks in turn, and a request again and again gives way to the others. What it takes for one
-    alone is among what passes before the queue in any case (``request_s`` of the times).
+    alone is among what passes before the queue in any case (``request_s`` of the times), and done when it is here.
     """
     fleet, slots = loop.fleet, loop.slots
     if slots[slot].place != state.NOTHING:

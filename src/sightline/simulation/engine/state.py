@@ -346,7 +346,7 @@ def new_fleet(pools: Sequence[Facts], tiers: Sequence[Sequence[Tier]] = ()) -> R
     fleet.blocks["preceding"][:, :blocks] = np.arange(-1, blocks - 1)
     fleet.blocks["twin"][:, :blocks] = NOTHING
     fleet.clocks[:, NEXT] = np.inf
-    fleet.clocks[:, DECODED] = fleet.clocks[:, SERVES_FROM] = -np.inf
+    fleet.clocks[:, [DECODED, SERVES_FROM, FRONT]] = -np.inf
     for counter in (FIRST_WAITING, LAST_WAITING, FIRST_RUNNING, LAST_RUNNING, PARTIAL):
         fleet.counts[:, counter] = NOTHING
     for counter in (FIRST_READY, LAST_READY, FIRST_SENT, LAST_SENT):
