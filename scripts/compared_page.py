@@ -15,6 +15,8 @@ from generated import markdown_table, replace_part
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE, FIGURES, LEFT_OUT = DOCS / "compared.md", DOCS / "accuracy" / "peers.json", DOCS / "accuracy" / "left-out.json"
 LOADS = DOCS / "accuracy" / "peer-loads.json"
+FEWEST = 5
+"""Loads that say something of a quantity."""
 OURS = "Sightline"
 COMMITS: Mapping[str, str] = {
     "Calculon": "caa4b11",
@@ -52,12 +54,13 @@ def loads_table() -> str:
         [f"{peer} {COMMITS[peer]}", f"`{quantity}`", str(of["answered"]), _median(of["peer"]), _median(of["sightline"])]
         for peer, by_quantity in found.items()
         for quantity, of in by_quantity.items()
+        if of["answered"] >= FEWEST
     ]
-    return markdown_table(["peer", "quantity", "loads", "its median error (bias)", "Sightline's"], rows)
+    return markdown_table(["peer", "quantity", "loads", "its median error", "Sightline's"], rows)
 
 
 def _median(of: Mapping[str, float]) -> str:
-    return f"{100 * of['median']:.0f} % ({100 * of['bias']:+.0f} %)"
+    return f"{100 * of['median']:.0f} %"
 
 
 def table() -> str:
