@@ -96,6 +96,9 @@ def _cluster(cluster: Cluster) -> dict[str, Any]:
     written["intra_node"]["beyond"] = None if links.beyond is None else links.beyond.name
     for key in ("dimensions", "closes_at") if links.topology != "torus" else ():
         del written["intra_node"][key]
+    if links.topology == "full-mesh":
+        # A device has a link per peer of a full node, and those of a smaller one some of them.
+        written["per_node"] = max(cluster.per_node, cluster.full_node)
     for key, source in cluster.sources.items():
         written[key]["source"] = source
     return written
