@@ -56,9 +56,6 @@ class InferenceConstants(Stated):
     """Device time between two kernels of a captured graph, or launched ahead."""
     launch_s: float
     """Host time per kernel where launches are not captured in a graph."""
-    exposed_share: float = 0.5
-    """Share of the host's time per iteration and sequence that the device waits for where iterations are scheduled
-    ahead. The schedulers' sources hide all of it; the measured steps of vLLM, SGLang and TensorRT-LLM do not."""
     eager_launch_s: float = 4.41e-5
     """The same where an engine's Python calls each, and no compiler has joined or written them (``python_launches``):
     as fitted to vLLM 0.2, which had no graphs."""
@@ -67,6 +64,9 @@ class InferenceConstants(Stated):
     ahead, while the device runs the iteration before."""
     sequence_s: float
     """The same per sequence of the batch."""
+    exposed_share: float = 0.5
+    """Share of both that the device waits for where iterations are scheduled ahead. The schedulers' sources hide all of
+    it; the measured steps of vLLM, SGLang and TensorRT-LLM do not."""
     prefill_s: float
     """Host time per prefill that the device waits for."""
     prompt_token_s: float

@@ -307,7 +307,7 @@ def iteration_time(worker: Worker, batch: Batch, constants: InferenceConstants) 
     batch may be arrays; many batches in one call take a fiftieth of the time that they take one by one.
     """
     (priced,) = worker.priced([batch])
-    return iteration_of(worker, priced, constants, saved_s=_saved_starts_s(worker, batch, constants))
+    return iteration_of(worker, priced, constants, saved_s=saved_starts_s(worker, batch, constants))
 
 
 def iteration_of(
@@ -359,8 +359,8 @@ def attention_start_s(worker: Worker, constants: InferenceConstants) -> Number:
     return device_times(worker, priced.of_group(0), constants).device_s
 
 
-def _saved_starts_s(worker: Worker, batch: Batch, constants: InferenceConstants) -> Number:
-    """Seconds of starts that are priced for each group, though one kernel serves all prompts, or even all groups."""
+def saved_starts_s(worker: Worker, batch: Batch, constants: InferenceConstants) -> Number:
+    """Return the starts that are priced for each group, though one kernel serves all prompts, or even all groups."""
     decodes = sum(group.decode for group in batch.groups)
     saved = len(batch.groups) - decodes - 1 + (decodes > 0 and worker.plan.engine.kernels.joins_attention)
     if saved < 1 or decodes == len(batch.groups):

@@ -9,7 +9,7 @@ import numpy as np
 
 from sightline.cost.power import watts_of
 from sightline.prediction.generation.engine_constants import InferenceConstants
-from sightline.prediction.generation.replica import Worker, drafted_tokens, iteration_of, iteration_time
+from sightline.prediction.generation.replica import Worker, drafted_tokens, iteration_of, saved_starts_s
 from sightline.profile import BOUNDS
 from sightline.program import Batch, Collective, decoding, prompts
 from sightline.quantities import Number, percent
@@ -194,7 +194,9 @@ def busy_by_bound(worker: Worker, constants: InferenceConstants, sums: Iteration
     """
     busy, joules, watts = dict.fromkeys(BOUNDS, 0.0), 0.0, watts_of(worker.scenario.cluster)
     for batch, seconds in _mean_batches(sums, 1.0 + float(drafted_tokens(worker.plan))):
-        mean_pass = iteration_time(worker, batch, in_loop(worker, constants))
+        (priced,) = worker.priced([batch])
+        own = in_loop(worker, constants)
+        mean_pass = iteration_of(worker, priced, own, saved_s=saved_starts_s(worker, batch, own))
         legs: Mapping[str, Number] = {
             "compute": mean_pass.times.compute_s,
             "memory": mean_pass.times.memory_s,
@@ -204,7 +206,6 @@ def busy_by_bound(worker: Worker, constants: InferenceConstants, sums: Iteration
         whole = sum(float(leg) for leg in legs.values())
         for bound, leg in legs.items():
             busy[bound] += seconds * float(leg) / whole
-        (priced,) = worker.priced([batch])
         work_s = seconds * float(mean_pass.times.work_s) / whole
         joules += float(watts.joules(seconds, *(share * work_s for share in priced.utilization(constants))))
     return busy, joules
