@@ -320,7 +320,7 @@ def _schedule(rep: Replica, slots: Slots, facts: Facts, times: PackedTimes) -> N
         rep.clocks[state.SEEN] = now
         repeats = _formed(rep, slots, facts, times)
     unseen = counts[state.WAITING] + counts[state.READY] > 0 and rep.clocks[state.ARRIVED] > rep.clocks[state.SEEN]
-    alike = counts[state.BATCH_PROMPTS] == 0 and facts.pass_tokens == 1
+    alike = counts[state.BATCH_DECODES] > 0 and counts[state.BATCH_PROMPTS] == 0 and facts.pass_tokens == 1
     counts[state.REPEATS] = repeats if alike and not unseen else 0
     if counts[state.BATCH_PROMPTS] > 0:
         counts[state.UNSERVED] = 0
