@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -20,6 +20,10 @@ KernelGeneration = Literal["scalar", "vectorized"]
 """Serving kernels of 2023, which move one element per instruction and give each token a thread block, or later ones."""
 FALLBACK = "copy"
 """The class of kernels that no table knows."""
+SCALAR_ACTIVATION: Final = "scalar activation"
+"""That of the first generation, whatever generation the others are of."""
+NEAREST: Final = {SCALAR_ACTIVATION: "activation"}
+"""What stands in where a family was measured with later kernels alone."""
 _NUMBERS = ("memory_fraction", "cache_gain", "vector_fraction", "kernel_latency_s")
 STREAMED = 0.95
 """Share of the memory's bandwidth that kernels reach which nothing else holds up."""
@@ -37,7 +41,7 @@ class ElementwiseConstants:
     """Share of the vector units' rate that its arithmetic reaches."""
     kernel_latency_s: Number
     """Ramp-up and drain of one kernel on the device."""
-    unit_bytes: float = 0.0
+    unit_bytes: Number = 0.0
     """Bytes that the memory gave a compute unit per cycle where kernels bound by instructions were measured; else 0."""
     evidence: Evidence = "calibrated"
 
@@ -54,7 +58,11 @@ def load_elementwise(
     kernels = content["kernels"]
     chosen = generation if generation in kernels else content["measured"]
     unit_bytes = float(content.get("unit_bytes", 0.0)) if chosen == "scalar" else 0.0
-    return {kind: _constants(x, unit_bytes) for kind, x in kernels[chosen].items()}
+    constants = {kind: _constants(x, unit_bytes) for kind, x in kernels[chosen].items()}
+    if "scalar" in kernels:
+        own_bytes = float(content.get("unit_bytes", 0.0))
+        constants[SCALAR_ACTIVATION] = _constants(kernels["scalar"]["activation"], own_bytes)
+    return constants
 
 
 def measured_generation(calibration: str) -> str:
@@ -67,11 +75,12 @@ def elementwise_constants(
 ) -> ElementwiseConstants:
     """Constants of several kernels along a first axis, then ``axes`` of a mesh, so that one call prices all."""
     known = load_elementwise(calibration, generation)
-    chosen = [known.get(kind, known[FALLBACK]) for kind in kinds]
+    chosen = [known.get(kind) or known[NEAREST.get(kind, FALLBACK)] for kind in kinds]
     columns: dict[str, Any] = {
-        name: np.array([getattr(c, name) for c in chosen]).reshape((-1,) + (1,) * axes) for name in _NUMBERS
+        name: np.array([getattr(c, name) for c in chosen]).reshape((-1,) + (1,) * axes)
+        for name in (*_NUMBERS, "unit_bytes")
     }
-    return ElementwiseConstants(**columns, unit_bytes=chosen[0].unit_bytes)
+    return ElementwiseConstants(**columns)
 
 
 def memory_share(constants: ElementwiseConstants, device: Device) -> Number:
@@ -80,11 +89,12 @@ def memory_share(constants: ElementwiseConstants, device: Device) -> Number:
     Kernels bound by their instructions move so many bytes per cycle of a compute unit, whatever the memory could give:
     what keeps them from ``STREAMED`` of it grows with the memory's bytes per cycle over those where they were measured.
     """
-    if not constants.unit_bytes:
+    unit_bytes = np.asarray(constants.unit_bytes, dtype=float)
+    if not unit_bytes.any():
         return constants.memory_fraction
     measured = np.asarray(constants.memory_fraction, dtype=float)
     instructions = np.maximum(1 / measured**2 - 1 / STREAMED**2, 0.0)
-    ratio = bytes_per_cycle(device) / constants.unit_bytes
+    ratio = np.where(unit_bytes > 0.0, bytes_per_cycle(device) / np.maximum(unit_bytes, 1e-9), 1.0)
     elsewhere = 1 / np.sqrt(instructions * ratio**2 + 1 / STREAMED**2)
     share: Number = np.where(np.isclose(ratio, 1.0, rtol=1e-3), measured, elsewhere)
     return share

@@ -187,6 +187,8 @@ class EngineKernels:
     """Without graphs a pass is Python that calls kernel by kernel (`eager_launch_s`), neither compiled nor C++."""
     joins_attention: bool = False
     """One kernel serves the attention of prompts and of decoding sequences in a pass that has both."""
+    scalar_experts: bool = False
+    """Experts' activations move one element per instruction, as kernels of 2023 did."""
     whole_blocks: Mapping[str, float] = field(default_factory=dict)
     """Rows of a block, by format of experts' weights, where their kernel takes as many blocks as tokens could begin on
     the rank's experts, and multiplies the empty ones too."""

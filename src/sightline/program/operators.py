@@ -64,7 +64,7 @@ _Update = _Newton | Literal["orthogonalization norm"]
 Part = _Products | _Mixing | _Streaming | _Conversion | _Exchange | _Update
 """What an operator does in its module. A fused kernel is called by what it does as a whole."""
 
-_LayerKernel = Literal["norm", "rope", "activation", "residual", "softmax", "copy", "cache write"]
+_LayerKernel = Literal["norm", "rope", "activation", "scalar activation", "residual", "softmax", "copy", "cache write"]
 KernelClass = _LayerKernel | Literal["embedding", "sampling"]
 """Classes of element-wise kernels that devices are calibrated for."""
 

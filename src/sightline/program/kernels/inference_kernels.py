@@ -9,7 +9,16 @@ from sightline.content import record
 from sightline.program.formats import FP32_ROUTER, Formats, plain_dtype
 from sightline.program.kernels.inference_linear import InferenceLinear
 from sightline.program.mixer_operators import index_scores, selected_attention
-from sightline.program.operators import ATTENTION_CORE, CachedAttention, GroupedMatmul, Matmul, Module, Operator, Part
+from sightline.program.operators import (
+    ATTENTION_CORE,
+    CachedAttention,
+    GroupedMatmul,
+    KernelClass,
+    Matmul,
+    Module,
+    Operator,
+    Part,
+)
 from sightline.program.program import Step, group_by_group
 from sightline.program.routing import Batch, RoutedExperts, busiest_active, busiest_share, expected_active
 from sightline.program.sampling import sampling_passes
@@ -74,7 +83,9 @@ class InferenceAttention(InferenceLinear):
         apart = self.model.gated and rows is None and not self.fuses("gate-up")
         passes = 5.0 if apart else 3.0 if self.model.gated else 2.0
         elements = passes * (self.tokens if rows is None else rows) * width
-        return Step((self.stream(module, "activation", "activation", elements, kernels=2.0 if apart else 1.0),))
+        scalar = module == "experts" and self.engine.kernels.scalar_experts
+        kind: KernelClass = "scalar activation" if scalar else "activation"
+        return Step((self.stream(module, "activation", kind, elements, kernels=2.0 if apart else 1.0),))
 
     def gate(self) -> list[Step]:
         """The context times a sigmoid of the gate that was projected with the queries, where the model has one."""
