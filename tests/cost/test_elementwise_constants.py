@@ -40,6 +40,13 @@ def test_kernels_of_2023_are_slower_than_later_ones():
     assert load_elementwise("a100-sxm")["norm"].memory_fraction == before.memory_fraction
 
 
+def test_a_scalar_activation_is_that_of_2023_beside_later_kernels():
+    device = read_cluster("1x a100-sxm-80gb").device
+    constants = elementwise_constants(["activation", "scalar activation"], "a100-sxm", "vectorized")
+    later, scalar = memory_share(constants, device)
+    assert scalar == load_elementwise("a100-sxm", "scalar")["activation"].memory_fraction < later
+
+
 def test_several_kernels_in_one_call_cost_what_each_costs():
     device = read_cluster("1x a100-sxm-80gb").device
     kinds, traffic = ["norm", "rope", "unheard of"], np.array([1e6, 1e8, 1e7])

@@ -9,7 +9,7 @@ from generation_scenarios import generation
 from sightline.prediction.generation.batch_profile import predict_generation
 from sightline.prediction.generation.memory import generation_memory
 from sightline.prediction.generation.phases import PricedGeneration, prefill_phase, price_generation
-from sightline.program import CachedAttention, GroupedMatmul, Matmul, MatrixVector, Program
+from sightline.program import CachedAttention, Elementwise, GroupedMatmul, Matmul, MatrixVector, Program
 
 GIB = 1024**3
 
@@ -190,6 +190,32 @@ def test_eager_engines_wait_for_launches():
         for device in ("a100-sxm-80gb", "a100-sxm-40gb")
     ]
     assert np.isclose(times[0], times[1], rtol=0.1)
+
+
+@pytest.mark.parametrize(
+    ("device", "padded", "degree", "sizes"),
+    [
+        ("b200-sxm-180gb", True, 2, {(3072, 3072), (1536, 3072)}),
+        ("h100-sxm-80gb", True, 2, {(2880, 2944), (1472, 2880)}),
+        ("a100-sxm-80gb", True, 1, {(3072, 5888), (2944, 3072)}),
+        ("b200-sxm-180gb", False, 2, {(2880, 2880), (1440, 2880)}),
+    ],
+)
+def test_experts_in_mxfp4_are_padded(device: str, padded: bool, degree: int, sizes: set[tuple[int, int]]):
+    plan = {"framework": "vllm" if padded else "sglang", "tensor_parallel": degree}
+    found = price_generation(generation(model="gpt-oss-20b", cluster=f"{degree}x {device}", plan=plan, batch=8))
+    operators = [op for block in found.decode.program.layers for op in block.operators]
+    assert {(op.k, op.n) for op in operators if isinstance(op, GroupedMatmul)} == sizes
+
+
+@pytest.mark.parametrize(
+    ("version", "kind"), [("0.11", "scalar activation"), ("0.12", "scalar activation"), ("0.15", "activation")]
+)
+def test_experts_activations_are_vectorized_late(version: str, kind: str):
+    plan = {"framework": "vllm", "framework_version": version}
+    found = price_generation(generation(model="qwen3-30b-a3b", cluster="1x h200-sxm-141gb", plan=plan, batch=8))
+    operators = [op for block in found.decode.program.layers for op in block.operators]
+    assert {op.kind for op in operators if isinstance(op, Elementwise) and op.part == "activation"} == {kind}
 
 
 @pytest.mark.parametrize(

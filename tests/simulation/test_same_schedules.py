@@ -369,6 +369,24 @@ def test_ranks_in_lockstep_wait_for_each_other_alike(
     compare(load, Pools(rules, groups * lockstep), clients=clients, router=router)
 
 
+def test_a_rank_that_waits_without_work_takes_no_step() -> None:
+    # The first rank idles while the second decodes; its share of answers to come stays what it was.
+    rules = Rules(policy="sglang", blocks=6, block_tokens=5, context_tokens=40, max_sequences=2, token_budget=6)
+    rules = replace(rules, **SGLANG, prefix_cache=False, lockstep=2)
+    rows = np.arange(14)
+    load = Requests(
+        arrival_s=np.where(rows < 8, 0.0, 0.25),
+        prompt_tokens=np.where(rows == 8, 11, 1),
+        output_tokens=np.array([1] * 7 + [2, 10, 1, 3, 1, 1, 1]),
+        prefix_id=np.full(14, -1),
+        prefix_tokens=np.zeros(14, dtype=int),
+        session_id=np.full(14, -1),
+        think_s=np.full(14, 0.125),
+        priority=np.zeros(14, dtype=int),
+    )
+    compare(load, Pools(rules, 2), router="least-load")
+
+
 DISAGGREGATED = {
     "vllm": {"computes_last": True},
     "vllm ahead": {"computes_last": True},

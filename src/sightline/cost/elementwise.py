@@ -22,8 +22,6 @@ FALLBACK = "copy"
 """The class of kernels that no table knows."""
 SCALAR_ACTIVATION: Final = "scalar activation"
 """That of the first generation, whatever generation the others are of."""
-NEAREST: Final = {SCALAR_ACTIVATION: "activation"}
-"""What stands in where a family was measured with later kernels alone."""
 _NUMBERS = ("memory_fraction", "cache_gain", "vector_fraction", "kernel_latency_s")
 STREAMED = 0.95
 """Share of the memory's bandwidth that kernels reach which nothing else holds up."""
@@ -58,11 +56,7 @@ def load_elementwise(
     kernels = content["kernels"]
     chosen = generation if generation in kernels else content["measured"]
     unit_bytes = float(content.get("unit_bytes", 0.0)) if chosen == "scalar" else 0.0
-    constants = {kind: _constants(x, unit_bytes) for kind, x in kernels[chosen].items()}
-    if "scalar" in kernels:
-        own_bytes = float(content.get("unit_bytes", 0.0))
-        constants[SCALAR_ACTIVATION] = _constants(kernels["scalar"]["activation"], own_bytes)
-    return constants
+    return {kind: _constants(x, unit_bytes) for kind, x in kernels[chosen].items()}
 
 
 def measured_generation(calibration: str) -> str:
@@ -74,8 +68,9 @@ def elementwise_constants(
     kinds: Sequence[str], calibration: str, generation: KernelGeneration | None = None, axes: int = 0
 ) -> ElementwiseConstants:
     """Constants of several kernels along a first axis, then ``axes`` of a mesh, so that one call prices all."""
-    known = load_elementwise(calibration, generation)
-    chosen = [known.get(kind) or known[NEAREST.get(kind, FALLBACK)] for kind in kinds]
+    known = dict(load_elementwise(calibration, generation))
+    known[SCALAR_ACTIVATION] = load_elementwise(calibration, "scalar")["activation"]
+    chosen = [known.get(kind, known[FALLBACK]) for kind in kinds]
     columns: dict[str, Any] = {
         name: np.array([getattr(c, name) for c in chosen]).reshape((-1,) + (1,) * axes)
         for name in (*_NUMBERS, "unit_bytes")

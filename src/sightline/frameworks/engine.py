@@ -187,6 +187,9 @@ class EngineKernels:
     """Without graphs a pass is Python that calls kernel by kernel (`eager_launch_s`), neither compiled nor C++."""
     joins_attention: bool = False
     """One kernel serves the attention of prompts and of decoding sequences in a pass that has both."""
+    mxfp4_multiples: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """What hidden size and a rank's width of experts in MXFP4 are padded to multiples of, by beginning of the device's
+    architecture."""
     scalar_experts: bool = False
     """Experts' activations move one element per instruction, as kernels of 2023 did."""
     whole_blocks: Mapping[str, float] = field(default_factory=dict)

@@ -322,6 +322,10 @@ class InferenceExperts(RoutedExperts[InferenceAttention]):
         x = self.x
         kernel, empty = x.formats.parts["experts"], self.empty_rows
         stored = x.formats.operands[kernel]
+        if kernel == "mxfp4":
+            hidden, width = x.expert_multiples
+            into, out = (hidden, width * (1.0 + x.model.gated)) if part == "up" else (width, hidden)
+            inputs, outputs = rounded_up(inputs / into) * into, rounded_up(outputs / out) * out
         return Step(
             (
                 GroupedMatmul(
@@ -471,5 +475,9 @@ def inference_kernels(scenario: GenerationScenario, formats: Formats, batch: Bat
         captured_tokens=plan.captured_tokens(decode=False),
         adapters=plan.lora_adapters,
         sampling=scenario.workload.sampling,
+        expert_multiples=next(
+            (m for of, m in plan.engine.kernels.mxfp4_multiples.items() if device.architecture.startswith(of)),
+            (1.0, 1.0),
+        ),
         nvidia=device.architecture.startswith("sm_"),
     )

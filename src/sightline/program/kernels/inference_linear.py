@@ -45,6 +45,8 @@ class InferenceLinear(Shapes):
     expands_weights: bool = False
     """Quantized weights are written out in 16 bits before each product."""
     captured_tokens: Number = 0.0
+    expert_multiples: tuple[float, float] = (1.0, 1.0)
+    """`EngineKernels.mxfp4_multiples` of the device."""
     """Tokens up to which a pass with prompts runs from captured graphs."""
     adapters: ServedAdapters | None = None
     """Low-rank adapters next to all linear layers, one of them for each sequence."""
