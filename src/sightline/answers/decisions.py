@@ -16,8 +16,8 @@ _CHANGES = {
 _NOTE = (
     "A sweep is one model on one cluster with one batch, under several plans. The pick is the plan that is predicted "
     "to be fastest; its regret is how much faster the best measured plan is. Pairs are measured plans that differ in "
-    "one choice and by more than 3 % in time; changes are of the time with more of it. Replicas have the same batch per "
-    "device as what they are held against."
+    "one choice and by more than 3 % in time; changes are of the time with more of it. Replicas have the same batch "
+    "per device as what they are held against."
 )
 _MOST = 200
 _SWEEPS = (
