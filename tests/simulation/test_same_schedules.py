@@ -76,7 +76,6 @@ TIMES = IterationTimes(
     ahead=False,
     exposed_share=0.5,
     request_s=0.0,
-    request_token_s=0.0,
     single_tokens_decode=False,
     long_prompt_tokens=1e9,
     long_prompt_slowdown=0.0,

@@ -84,6 +84,31 @@ def test_plans_that_differ_otherwise_are_no_pair(more):
     assert pairs(answer(10.0, 10.0, recompute="none", zero_stage=1), answer(8.0, 9.0, **more)) == {}
 
 
+SERVED = {"tensor_parallel": 2, "quantization": "none"}
+
+
+@pytest.mark.parametrize(
+    ("change", "devices", "batch", "more"),
+    [
+        ("weights", 2, 8, {"quantization": ["fp8"]}),
+        ("cuda_graphs", 2, 8, {"cuda_graphs": True}),
+        ("expert_parallel", 2, 8, {"expert_parallel": 2}),
+        ("devices", 4, 8, {"tensor_parallel": 4}),
+        ("replicas", 1, 4, {"tensor_parallel": 1}),
+    ],
+)
+def test_layouts_of_generation_differ_in_one_choice(change, devices, batch, more):
+    def served(predicted, devices, batch, **plan):
+        work = {"task": "generate", "batch": batch, "prompt_tokens": 8, "output_tokens": 8}
+        plan = {"cuda_graphs": False} | SERVED | plan
+        scenario = {"model": "m", "cluster": {"devices": f"{devices}x d"}, "workload": work, "plan": plan}
+        return Answer(case=Case(scenario=scenario, measured=predicted, split="own"), predicted=predicted, fit="yes")
+
+    both = [served(0.2, 2, 8), served(0.1, devices, batch, **more)]
+    found = decisions_of([result_of(SEEN, "tpot_s", "own", both, "generation")])[0]["pairs"]
+    assert {name: pairs["sign_right"] for name, pairs in found.items()} == {change: 1}
+
+
 def test_times_that_hardly_differ_tell_no_sign():
     assert pairs(answer(10.0, 10.0), answer(9.8, 9.0, micro_batch=2)) == {}
 

@@ -6,11 +6,18 @@ from typing import Any
 from sightline.answers.outline import FAINT, Lines, Outline, Rows
 from sightline.quantities import percent
 
-_CHANGES = {"micro_batch": "micro_batch x 2", "tensor_parallel": "tensor for pipeline"}
+_CHANGES = {
+    "micro_batch": "micro_batch x 2",
+    "tensor_parallel": "tensor for pipeline",
+    "weights": "weights in fewer bits",
+    "devices": "tensor on twice the devices",
+    "replicas": "two replicas for tensor x 2",
+}
 _NOTE = (
     "A sweep is one model on one cluster with one batch, under several plans. The pick is the plan that is predicted "
     "to be fastest; its regret is how much faster the best measured plan is. Pairs are measured plans that differ in "
-    "one choice and by more than 3 % in time; changes are of the time with more of it."
+    "one choice and by more than 3 % in time; changes are of the time with more of it. Replicas have the same batch "
+    "per device as what they are held against."
 )
 _MOST = 200
 _SWEEPS = (

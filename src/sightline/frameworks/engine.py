@@ -111,6 +111,17 @@ class Serving:
     def __post_init__(self) -> None:
         fix_mappings(self)
 
+    def class_of(self, device: str, memory_bytes: float) -> DeviceClass:
+        """Return the last class that a device is in; one without limits where it is in none."""
+        return next(
+            (
+                known
+                for known in reversed(self.device_classes)
+                if memory_bytes >= known.from_memory_bytes and not device.startswith(known.except_devices)
+            ),
+            DeviceClass(from_memory_bytes=0.0),
+        )
+
     def running_of(self, held: int | None = None) -> int:
         """Return how many sequences run at once where the server holds so many requests; None: its default."""
         return self.max_sequences or held or self.max_concurrent_requests or MOST_SEQUENCES
@@ -131,11 +142,9 @@ def serving_limits(
     Where prompts are not ``chunked``, vLLM's iterations have room for the longest (``EngineArgs``: the larger of its
     usual budget and ``max_model_len``). ``groups`` are the data-parallel ranks that share experts.
     """
-    sequences, tokens = serving.running_of(), serving.max_batched_tokens
-    for known in serving.device_classes:
-        if memory_bytes >= known.from_memory_bytes and not device.startswith(known.except_devices or ("?",)):
-            sequences = known.max_sequences or sequences
-            tokens = known.max_batched_tokens or tokens
+    known = serving.class_of(device, memory_bytes)
+    sequences = known.max_sequences or serving.running_of()
+    tokens = known.max_batched_tokens or serving.max_batched_tokens
     least = context_tokens if serving.policy == "vllm" and not chunked else 0
     budget = max(context_tokens, LEAST_BUDGET) if tokens is None else max(tokens, least)
     return Limits(sequences, budget // groups if serving.groups_share_budget else budget)
@@ -380,7 +389,13 @@ class Engine:
         return serving_limits(self.serving, device, memory_bytes, context_tokens, groups=groups).max_batched_tokens
 
     def usual_memory_fraction(
-        self, memory_bytes: float, tensor_parallel: Count, pipeline_parallel: Count, groups: Count, budget: Count | None
+        self,
+        device: str,
+        memory_bytes: float,
+        tensor_parallel: Count,
+        pipeline_parallel: Count,
+        groups: Count,
+        budget: Count | None,
     ) -> Number:
         """Return the share of a device that the engine takes where nobody states one.
 
@@ -393,10 +408,10 @@ class Engine:
             share = either(ranks >= int(fewest), fraction, share)
         if keeps is None or self.memory.fractions_by_ranks:
             return share
-        classes = [known for known in self.serving.device_classes if memory_bytes >= known.from_memory_bytes]
-        few, many = classes[-1].captured_sequences
+        known = self.serving.class_of(device, memory_bytes)
+        few, many = known.captured_sequences
         captured = either(ranks < MANY_RANKS, few, many)
-        tokens = classes[-1].max_batched_tokens or 0 if budget is None else budget * groups
+        tokens = known.max_batched_tokens or 0 if budget is None else budget * groups
         grouped = either(captured > LARGE_STEP, keeps.large_group_bytes, keeps.group_bytes) * groups
         kept = (
             keeps.base_bytes

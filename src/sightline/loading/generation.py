@@ -113,7 +113,7 @@ def _on_devices(plan: GenerationPlan, stated: Collection[str], parts: Parts, tas
         prefill = _on_devices(split.prefill, stated, parts, task)
         plan = replace(plan, disaggregate=replace(split, prefill=prefill))
     if "memory_fraction" not in stated:
-        plan = plan.with_usual_memory(model, float(device.memory_bytes))
+        plan = plan.with_usual_memory(model, device)
     if "max_batched_tokens" not in stated and task != "serve":
         asked = device.name, float(device.memory_bytes), model.max_positions
         plan = replace(plan, max_batched_tokens=plan.engine.usual_budget(*asked, int(plan.groups(model))))

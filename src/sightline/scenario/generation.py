@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from sightline.content import description, fields_of
 from sightline.quantities import BYTES, BYTES_PER_SECOND, SECONDS, Count, Number, either, plain
-from sightline.scenario.cluster import Cluster, Question
+from sightline.scenario.cluster import Cluster, Device, Question
 from sightline.scenario.model import Model
 from sightline.scenario.plan import AMOUNT, DEGREE
 from sightline.validators import FRACTION, Key, anything, fraction, list_of, quantity, share, text, tokens, whole
@@ -218,10 +218,12 @@ class GenerationPlan:
         """Return how many data-parallel ranks share experts; 1 of a model without any."""
         return 1 if model.experts is None else self.data_parallel
 
-    def with_usual_memory(self, model: Model, memory_bytes: float) -> "GenerationPlan":
+    def with_usual_memory(self, model: Model, device: Device) -> "GenerationPlan":
         """Return the plan with the share of a device's memory that its engine takes by itself."""
         degrees = self.tensor_parallel, self.pipeline_parallel, self.groups(model)
-        share = self.engine.usual_memory_fraction(memory_bytes, *degrees, self.max_batched_tokens)
+        share = self.engine.usual_memory_fraction(
+            device.name, float(device.memory_bytes), *degrees, self.max_batched_tokens
+        )
         return replace(self, memory_fraction=plain(share))
 
     def captured_tokens(self, *, decode: bool) -> Number:

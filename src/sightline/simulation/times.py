@@ -100,8 +100,6 @@ class IterationTimes(NamedTuple):
     exposed_share: float
     request_s: float
     """Seconds from a request's arrival to the engine's queue, in a process of the server's own."""
-    request_token_s: float
-    """The same per token of its prompt."""
     single_tokens_decode: bool
     """Whether prompts of one token each begin no prefill."""
     long_prompt_tokens: float
@@ -158,7 +156,6 @@ def iteration_times(
         ahead=worker.schedules_ahead,
         exposed_share=float(c.exposed_share),
         request_s=float(constants.prefill_s - c.prefill_s),
-        request_token_s=float(constants.prompt_token_s - c.prompt_token_s),
         single_tokens_decode=bool(plan.engine.lmdeploy.decodes_single_tokens),
         long_prompt_tokens=float(LONG_PREFILL_TOKENS),
         long_prompt_slowdown=float((c.long_prefill_slowdown - 1.0) * (plan.tensor_parallel > 2)),
@@ -250,7 +247,7 @@ ROWS: Final = ("tokens", "logits", "decodes", "drafts")
 """Tables over counts."""
 OF_PROMPTS: Final = (
     *("tokens", "logits", "prompt_attention", "attention_start_s"),
-    *("prefill_s", "prompt_token_s", "request_s", "request_token_s"),
+    *("prefill_s", "prompt_token_s", "request_s"),
 )
 OF_DECODES: Final = ("decodes", "drafts", "decode_attention", "iteration_s", "sequence_s", "boundaries_s")
 """Times that a factor on iterations with prompts changes, and those that one on the others does."""

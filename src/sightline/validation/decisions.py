@@ -4,13 +4,16 @@ Every change of a formula is held against these: ``sightline validate --plans``.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain, combinations
 from math import isnan, nan
 from statistics import fmean
 from typing import Any, NamedTuple
 
 from sightline.frameworks.choices import FUSIONS
+from sightline.profile.metrics import metric_of
 from sightline.profile.results import stamped
+from sightline.scenario.precision import MATMUL_FORMATS
 from sightline.validation.cases import Answer, Result, Suite
 from sightline.validation.evaluation import OUT_OF_MEMORY, AnySuite
 from sightline.validation.rankings import COMPARED, Ranking, is_speed, rankings
@@ -26,12 +29,16 @@ _IN_ORDER: Mapping[str, Sequence[Any]] = {
     "recompute": ("none", "selective", "full"),
     "zero_stage": (0, 1, 2, 3),
     "gradient_reduce_dtype": ("fp32", "bf16"),
-    **dict.fromkeys(("compile", "fused_loss", *FUSIONS), (False, True)),
+    "weights": (16, 8, 4),
+    **dict.fromkeys(("compile", "fused_loss", "cuda_graphs", "expert_parallel", *FUSIONS), (False, True)),
 }
-"""Values of a field, the least first."""
+"""Values of a field, the least first; of weights their bits, of experts whether ranks divide them."""
 _DEGREES = ("tensor_parallel", "pipeline_parallel")
-CHANGES = (*_IN_ORDER, "micro_batch", "tensor_parallel")
-"""What a pair of plans differs in: one field, a micro-batch by a factor of two, or tensor ranks for stages."""
+_SERVED = ("devices", "replicas")
+CHANGES = (*_IN_ORDER, "micro_batch", "tensor_parallel", *_SERVED)
+"""What a pair of plans differs in: one field, a micro-batch by a factor of two, or tensor ranks for stages; of
+generation also experts spread over ranks, weights in fewer bits, twice the devices for twice the tensor ranks, and
+replicas of half the tensor ranks, with the same batch for each device."""
 _Figures = dict[str, Any]
 
 
@@ -61,10 +68,58 @@ def decisions_of(results: Sequence[Result]) -> list[_Figures]:
             ran_out += found
         elif is_speed(quantity):
             sweeps += rankings(source, quantity, found)
-            pairs += (pair for wider in rankings(source, quantity, found, COMPARED) for pair in _pairs(wider))
+            pairs += _single_choices(source, quantity, found)
             ran += found
     every = (list(chain(*part)) for part in zip(*parts.values(), strict=True))
     return [_figures(source, *part) for source, part in (*parts.items(), ("all", every))]
+
+
+def _single_choices(source: str, quantity: str, found: Sequence[Answer]) -> Iterator[Pair]:
+    """Yield the pairs of plans that differ in one choice; servers by themselves, and their replicas side by side."""
+    chosen = COMPARED | {"cuda_graphs", "weights", *_SERVED}
+    for by_device in (False, True):
+        asked = [one for answer in found if (one := _layout(answer, quantity, by_device=by_device))]
+        pairs = (pair for wider in rankings(source, quantity, asked, chosen) for pair in _pairs(wider))
+        yield from (pair for pair in pairs if (pair.change == "replicas") == by_device)
+
+
+def _layout(answer: Answer, quantity: str, *, by_device: bool) -> Answer | None:
+    """An answer of generation with its devices and weights among its plan's choices; ``by_device``: for one of them.
+
+    Answers' own lengths stay out of the question where sequences follow each other: they were drawn anew in each run.
+    """
+    stated = answer.case.scenario
+    work, plan, cluster, model = ({**part} if isinstance(part := stated.get(key), Mapping) else {} for key in _PARTS)
+    if work.get("task") != "generate" or not cluster:
+        return None if by_device else answer
+    words = plan.pop("quantization", None) or model.pop("weights", "")
+    words = ({words} if isinstance(words, str) else {*words}) - {"", "none", "bf16", "fp16"}
+    weights = min(words & MATMUL_FORMATS.keys(), key=_bits, default="16-bit")
+    devices = int(str(cluster.pop("devices")).partition("x")[0])
+    plan = {"expert_parallel": 1, "replicas": 1, "cuda_graphs": True} | plan | {"weights": weights, "devices": devices}
+    for part, keys in ((cluster, ("name", "per_node")), (model, ("name",)), (plan, ("max_sequences",))):
+        for key in keys:
+            part.pop(key, None)
+    if work.get("continuous"):
+        work.pop("output_tokens", None)
+    scale = 1.0
+    if by_device:
+        work["batch"] /= devices
+        plan["replicas"] /= plan.pop("devices")
+        scale = devices if metric_of(quantity).better == "higher" else 1.0
+    named = {"workload": work, "plan": plan, "cluster": cluster, "formats": sorted(words - {weights})}
+    scenario = {**stated, **named, "model": model or stated["model"]}
+    case = replace(answer.case, scenario=scenario, measured=answer.case.measured / scale)
+    return replace(answer, case=case, predicted=None if answer.predicted is None else answer.predicted / scale)
+
+
+_PARTS = ("workload", "plan", "cluster", "model")
+
+
+def _bits(weights: str) -> int:
+    """Bits of a weight without its scales."""
+    whole_bytes = MATMUL_FORMATS[weights].weight_bytes
+    return 16 if whole_bytes >= 2 else 8 if whole_bytes >= 1 else 4
 
 
 def _figures(
@@ -125,12 +180,24 @@ def _change(one: Mapping[str, Any], other: Mapping[str, Any]) -> tuple[str, int]
     tensor, stages = ([plan.get(name, 1) for plan in plans] for name in _DEGREES)
     if differing == {*_DEGREES} and tensor[0] * stages[0] == tensor[1] * stages[1]:
         return "tensor_parallel", int(tensor[1] > tensor[0])
+    experts = [plan.get("expert_parallel", 1) > 1 for plan in plans]
+    for name in {"devices", "replicas"} & differing if experts[0] == experts[1] else ():
+        first, second = (plan[name] for plan in plans)
+        shared = tensor[1] * second if name == "replicas" else tensor[1] / second
+        alike = shared == (tensor[0] * first if name == "replicas" else tensor[0] / first)
+        if (
+            differing <= {name, "tensor_parallel", "expert_parallel"}
+            and alike
+            and max(first, second) == 2 * min(first, second)
+        ):
+            return name, int(second > first)
     (name,) = differing if len(differing) == 1 else ("",)
     values = [plan.get(name, nan) for plan in plans]
     if name == "micro_batch" and max(values) == 2 * min(values):
         return name, int(values[1] > values[0])
+    values = experts if name == "expert_parallel" else [*map(_bits, values)] if name == "weights" else values
     order = _IN_ORDER.get(name, ())
-    if not all(value in order for value in values):
+    if values[0] == values[1] or not all(value in order for value in values):
         return "", 0
     return name, int(order.index(values[1]) > order.index(values[0]))
 

@@ -275,7 +275,7 @@ def _with_degrees(
 ) -> GenerationPlan:
     found = replace(plan, **{name: columns[name] for name in (*DEGREES, "replicas")}, **shared)
     model, device = variant.scenario.model, variant.scenario.cluster.device
-    return found.with_usual_memory(model, float(device.memory_bytes)) if variant.usual_memory else found
+    return found.with_usual_memory(model, device) if variant.usual_memory else found
 
 
 def says_something_new(scenario: GenerationScenario, choices: int) -> NDArray[np.bool_]:
