@@ -24,9 +24,9 @@ from sightline.prediction.generation.phases import PricedGeneration
 from sightline.prediction.generation.policies import Latencies, Workers, latencies
 from sightline.prediction.generation.replica import (
     PricedPass,
-    between,
-    share_in_bulk,
+    in_bulk_s,
     slowdowns_of,
+    slowed,
     time_in_engine,
     worker_of,
 )
@@ -167,7 +167,7 @@ class TabledPass(PricedPass):
     bound: Array
     """1 where arithmetic bounds an operator."""
     in_bulk: Array
-    """How far an operator is one in bulk."""
+    """Seconds of the leg that binds an operator in bulk."""
     sends: Array
     """1 where it is a collective."""
     launches: float
@@ -194,7 +194,7 @@ class TabledPass(PricedPass):
             gaps=np.where(sends > 0, alone > 0, kernels),
             bound=np.array([price.compute_s >= price.memory_s for price in prices], dtype=float),
             sends=sends,
-            in_bulk=np.array([float(share_in_bulk(op, price)) for op, price in zip(operators, prices, strict=True)]),
+            in_bulk=np.array([float(in_bulk_s(op, price)) for op, price in zip(operators, prices, strict=True)]),
             launches=float(counts @ kernels),
         )
 
@@ -214,9 +214,8 @@ class TabledPass(PricedPass):
             ]
         )
         few, bulk = slowdowns[self.kinds].T
-        slowdown = between(few, bulk, self.in_bulk)
         gap_s = np.where(self.sends > 0, c.synchronization_s, c.kernel_gap_s)
-        seconds = self.counts * np.maximum(self.alone * slowdown + self.gaps * gap_s, self.least)
+        seconds = self.counts * np.maximum(slowed(self.alone, self.in_bulk, few, bulk) + self.gaps * gap_s, self.least)
         work = seconds * (1.0 - self.sends)
         compute_s, work_s = float(work @ self.bound), float(work.sum())
         return PassTimes(compute_s, work_s - compute_s, float(seconds @ self.sends), self.launches)

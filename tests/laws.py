@@ -26,10 +26,6 @@ TOLERANCE = 1e-9
 SPLITS = 2e-3
 """A kernel may split a longer context among more units of a device, which makes a step this much faster."""
 
-RIDGE = 3e-3
-"""An engine's products are slowed more where arithmetic binds them than where memory does, so that a little more
-bandwidth may lengthen one that lies between by this share."""
-
 
 def answer(asked: Asked) -> Profile:
     """The prediction."""
@@ -165,14 +161,9 @@ def _twice_the_price(asked: Asked) -> float:
     return max(moved, abs(float(two.usd_per_hour) / float(one.usd_per_hour) / 2.0 - 1.0))
 
 
-def _more_bandwidth(asked: Asked) -> float:
-    found = _faster("device.memory_bandwidth")(asked)
-    return found - RIDGE if isinstance(asked, GenerationScenario) else found
-
-
 CHECKS: Mapping[str, Callable[[Asked], float]] = {
     "more FLOP/s": _faster("device.peak_flops", "device.vector_flops"),
-    "more memory bandwidth": _more_bandwidth,
+    "more memory bandwidth": _faster("device.memory_bandwidth"),
     "more of L2": _faster("device.l2_bandwidth"),
     "faster links": _faster("intra_node.bandwidth", "intra_node.latency_s"),
     "a faster network": _faster("network.bandwidth_per_node", "network.latency_s"),

@@ -425,7 +425,8 @@ def matmul_cost(x: Matmul, device: Device, constants: MatmulConstants, *, weight
         time_s = time_s + c.quantization_s + c.quantization_bytes * batch * m * k / device.memory_bandwidth
     if c.surface is not None:
         time_s = time_s * np.where(batch == 1, c.correction(m, n, k), 1.0)
-    return OperatorCost.on_roofline(time_s, compute_s, memory_s)
+    arithmetic_s = np.maximum(kernel_s, compute_s) * (m > max(c.vector_rows, c.tried_rows))
+    return OperatorCost.on_roofline(time_s, compute_s, memory_s)._replace(arithmetic_s=arithmetic_s)
 
 
 def _busy_time(x: _Products, row: Array, c: MatmulConstants) -> Array:

@@ -33,6 +33,9 @@ class OperatorCost(NamedTuple):
     least_s: Number = 0.0
     """What no framework and no engine is faster than: arithmetic at the peak, bytes beyond L2 at the full bandwidth.
     0 where devices have no such bound of their own: collectives, processors."""
+    arithmetic_s: Number = 0.0
+    """The leg that a long product is bound by: its arithmetic at the rate that the kernel reaches. 0 for others, and of
+    few rows, which go to kernels of their own."""
 
     @classmethod
     def on_roofline(cls, time_s: Number, compute_s: Number, memory_s: Number) -> "OperatorCost":

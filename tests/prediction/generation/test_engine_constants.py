@@ -201,7 +201,7 @@ def test_what_engines_gain_on_products_of_few_rows_says_nothing_of_prompts() -> 
         reached["prefill_matmul_slowdown"],
         predict_generation(scenario, usual),
     )
-    assert float(few.tpot_s / base.tpot_s) > 1.5 > 1.02 > float(bulk.tpot_s / base.tpot_s)
+    assert float(few.tpot_s / base.tpot_s) > 1.5 > 1.03 > float(bulk.tpot_s / base.tpot_s)
     assert float(bulk.ttft_s / base.ttft_s) > 1.5 > 1.05 > float(few.ttft_s / base.ttft_s)
 
 
@@ -211,5 +211,5 @@ def test_a_stream_of_more_than_l2_holds_gains_nothing_below_its_bytes() -> None:
     norm = Elementwise(module="mlp norm", part="norm", kind="norm", traffic_bytes=1e9, kernels=1.0)
     long, short = OperatorCost(4e-4, 0.0, 3.6e-4, 3.5e-4), OperatorCost(2e-6, 0.0, 1e-8, 4e-9)
     assert time_in_engine(norm, long, usual) == 4e-4
-    assert time_in_engine(norm, long, gaining) == pytest.approx(3.75e-4)
+    assert time_in_engine(norm, long, gaining) == pytest.approx(3.54e-4, rel=1e-3)
     assert time_in_engine(norm, short, gaining) == pytest.approx(1e-6, rel=0.01)

@@ -14,7 +14,7 @@ from sightline.cost.clock import at_its_clock
 from sightline.cost.collectives.libraries import Group, cluster_collectives, data_group, pipeline_boundary, tensor_group
 from sightline.cost.device_model import DeviceModel, KernelChoice, device_model
 from sightline.cost.l2 import least_s
-from sightline.cost.matmul import UNIT_BANDWIDTH, overlapped
+from sightline.cost.matmul import OVERLAP, UNIT_BANDWIDTH, overlapped
 from sightline.cost.prices import OperatorCost, Prices, Ranks, price
 from sightline.frameworks import Engine
 from sightline.prediction.generation.engine_constants import LONG_PREFILL_TOKENS, InferenceConstants
@@ -51,8 +51,6 @@ from sightline.scenario import Cluster, Device, GenerationPlan, GenerationScenar
 
 ATTENDING = (CachedAttention, SelectedAttention)
 """Operators in which new tokens meet the tokens before them."""
-TINY = 1e-30
-"""Less than any time."""
 
 
 def time_in_engine(op: Operator, cost: OperatorCost, c: InferenceConstants) -> Number:
@@ -60,13 +58,13 @@ def time_in_engine(op: Operator, cost: OperatorCost, c: InferenceConstants) -> N
     if isinstance(op, Collective):
         return cost.time_s * c.collective_slowdown + (cost.time_s > 0.0) * c.synchronization_s
     gap_s = c.kernel_gap_s * op.kernels
-    slowdown = between(*slowdowns_of(op, c), share_in_bulk(op, cost))
+    slowed_s = slowed(cost.time_s, in_bulk_s(op, cost), *slowdowns_of(op, c))
     if isinstance(op, MatrixVector):
         over_units = 1.0 if op.on_matrix_units else UNIT_BANDWIDTH / c.vector_unit_bandwidth
         legs = (cost.memory_s / c.vector_memory_fraction, cost.time_s * over_units)
         few_rows = op.m <= op.most_rows
-        return either(few_rows, overlapped(*legs), cost.time_s * slowdown) + gap_s
-    return cost.time_s * slowdown + gap_s
+        return either(few_rows, overlapped(*legs), slowed_s) + gap_s
+    return slowed_s + gap_s
 
 
 def least_time_s(op: Operator, cost: OperatorCost, c: InferenceConstants, model: DeviceModel) -> Number:
@@ -100,16 +98,20 @@ def slowdowns_of(op: Operator, c: InferenceConstants) -> tuple[Number, Number]:
     return slowdown, slowdown
 
 
-def share_in_bulk(op: Operator, cost: OperatorCost) -> Number:
-    """Return how far an operator is one in bulk: a product bound by arithmetic, a stream by bytes beyond L2."""
-    if isinstance(op, Matmul):
-        return cost.compute_s**2 / larger(cost.compute_s**2 + cost.memory_s**2, TINY)
-    return cost.least_s / larger(cost.time_s, TINY) if isinstance(op, Elementwise) else 0.0
+def in_bulk_s(op: Operator, cost: OperatorCost) -> Number:
+    """Return the seconds of the leg that binds an operator in bulk: a product's arithmetic, a stream's bytes."""
+    return cost.arithmetic_s if isinstance(op, Matmul) else cost.least_s if isinstance(op, Elementwise) else 0.0
 
 
-def between(few: Number, bulk: Number, share: Number) -> Number:
-    """Return the slowdown of an operator that is one in bulk to this share."""
-    return few + (bulk - few) * share
+def slowed(time_s: Number, bulk_s: Number, few: Number, bulk: Number) -> Number:
+    """Return the seconds of an operator whose leg in bulk is slowed by ``bulk``, and all else by ``few``.
+
+    Both are joined as legs that overlap are (``overlapped``), so that no faster device takes longer.
+    """
+    if few is bulk:
+        return time_s * few
+    leg_s = smaller(bulk_s, time_s) ** OVERLAP
+    return (few**OVERLAP * (time_s**OVERLAP - leg_s) + bulk**OVERLAP * leg_s) ** (1 / OVERLAP)
 
 
 @record
