@@ -10,6 +10,7 @@ import numpy as np
 
 from sightline.content import flatten
 from sightline.prediction.generation.batch_profile import Knowledge
+from sightline.prediction.generation.engine_constants import borrowed_releases
 from sightline.profile import BOUNDS, Profile
 from sightline.progress import SILENT, Progress
 from sightline.quantities import percent
@@ -67,6 +68,10 @@ SPREAD_KEYS = (
     *("output_tokens_per_s", "requests_per_s", "goodput_requests_per_s"),
 )
 """Figures that follow the iteration times' own uncertainty."""
+KEPT_UP = 0.97
+"""Share of the arrivals' rate that a server answers at least if it keeps up."""
+GROWING = 2.0
+"""How much longer all requests wait than the first quarter where waits grow: 4 times in a long overload, else once."""
 END_STEP = 1.1
 """Factor between the first two rates that are tried at the ends of the iteration times, near the capacity."""
 FRONT_END_FULL = 0.9
@@ -190,12 +195,28 @@ def _profile(
         if is_drawn:
             draws = [figures_from(again(question), slo) for question in drawn_again(scenario)]
             figures["interval"] |= intervals_of_draws(figures, draws, slo)
-            remarks += _too_short(scenario, figures)
+            remarks += [*_too_much(scenario, figures, again)] or _too_short(scenario, figures)
         ends = [figures_from(again(scenario, factors), slo) for factors in server.end_factors]
         figures["interval"] = _joined_intervals(server, ends, figures)
     warnings = (*_warnings(scenario), *dict.fromkeys(remarks), *figures.pop("warnings"))
     warnings += (*_load_warnings(server, scenario, figures),)
     return Profile(**_about(server, scenario), **figures, **_effort(server, summary, figures), warnings=warnings)
+
+
+def _too_much(scenario: ServingScenario, figures: Mapping[str, Any], again: Again) -> Iterator[str]:
+    """Yield that requests come faster than they are answered: the first quarter of them waits much less."""
+    shape, arrival = scenario.workload.requests, scenario.workload.arrival
+    answered, waits_s = figures["requests_per_s"], figures["queue_s"] or 0.0
+    if shape is None or arrival.rate is None or answered > KEPT_UP * arrival.rate:
+        return
+    quarter = replace(shape, count=ceil(shape.count / 4))
+    first = again(replace(scenario, workload=replace(scenario.workload, requests=quarter)))
+    before_s = figures_from(first, scenario.workload.slo)["queue_s"] or 0.0
+    if waits_s > GROWING * before_s and waits_s > 0.05 * figures["latency_s"]["mean"]:
+        yield (
+            f"{arrival.rate:g} requests/s arrive but only {answered:.3g} are answered, so waits grow for as long as the "
+            "load lasts; --capacity finds the highest rate, and plan --objective cost the fewest devices"
+        )
 
 
 def _too_short(scenario: ServingScenario, figures: Mapping[str, Any]) -> Iterator[str]:
@@ -297,6 +318,7 @@ def _warnings(scenario: ServingScenario) -> Iterator[str]:
     """Yield those of the scenario, and what of the engine's scheduler is assumed."""
     yield from scenario.warnings
     engine = scenario.plan.engine
+    yield from borrowed_releases(engine.name, engine.version)
     if engine.serving.assumed:
         which = ", ".join(engine.serving.assumed)
         whence = f" ({engine.serving.source})" if engine.serving.source else ""
