@@ -214,8 +214,8 @@ def _too_much(scenario: ServingScenario, figures: Mapping[str, Any], again: Agai
     before_s = figures_from(first, scenario.workload.slo)["queue_s"] or 0.0
     if waits_s > GROWING * before_s and waits_s > 0.05 * figures["latency_s"]["mean"]:
         yield (
-            f"{arrival.rate:g} requests/s arrive but only {answered:.3g} are answered, so waits grow as long as the load "
-            "lasts; --capacity finds the highest rate, and plan --objective cost the fewest devices"
+            f"{arrival.rate:g} requests/s arrive but only {answered:.3g} are answered, so waits grow as long as the "
+            "load lasts; --capacity finds the highest rate, and plan --objective cost the fewest devices"
         )
 
 
