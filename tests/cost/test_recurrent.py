@@ -44,7 +44,7 @@ def conv(sequences, tokens, *, decode):
 @pytest.mark.parametrize("cost", [delta, scan, channels, conv])
 @given(sequences=st.integers(1, 1024), tokens=st.integers(1, 65536), decode=st.booleans())
 def test_no_mixer_is_faster_than_its_roofline(cost, sequences, tokens, decode):
-    time_s, compute_s, memory_s, least_s = cost(sequences, tokens, decode=decode)
+    time_s, compute_s, memory_s, least_s = cost(sequences, tokens, decode=decode)[:4]
     assert time_s >= least_s == max(compute_s, memory_s)
 
 
@@ -91,7 +91,7 @@ def test_many_shapes_at_once_equal_them_one_by_one(decode):
 
 
 def test_heads_of_one_channel_work_on_vector_units():
-    time_s, compute_s, memory_s, _ = channels(8, 2048, decode=False)
+    time_s, compute_s, memory_s, *_ = channels(8, 2048, decode=False)
     tokens = 8 * 2048
     assert compute_s == pytest.approx(6 * tokens * 8192 * 16 / H100.vector_flops)
     assert time_s == pytest.approx(max(compute_s, memory_s / SCAN.memory_fraction) + SCAN.latency_s)
