@@ -142,6 +142,8 @@ class Rounds(NamedTuple):
     layers: Number = 1.0
     moved_bytes: Number = 0.0
     """What the tensor-parallel ranks that share a node's network receive, and send on, in one round."""
+    shown_s: Number = 0.0
+    """What all rounds add to the step."""
 
     def exposed_s(self, slowdown: Number, memory_bandwidth: Number) -> Number:
         """Return what one round adds to the step.
@@ -278,13 +280,16 @@ def data_parallel_time(replica: Replica, on: Replication) -> DataParallelTime:
     messages = either(layered & (bf16_optimizer(plan) == 0), larger(replica.layers, 1.0), 1.0)
     forward, backward = _rounds(replica, moves, _transfers_s(moves, messages, on), messages, on)
     slowdown, bandwidth = on.constants.overlap_slowdown, on.cluster.device.memory_bandwidth
-    forward_s, backward_s = (rounds.exposed_s(slowdown, bandwidth) for rounds in (forward, backward))
+    forward, backward = (
+        rounds._replace(shown_s=several.dense * rounds.rounds * rounds.exposed_s(slowdown, bandwidth))
+        for rounds in (forward, backward)
+    )
     own_s = _code_around_collectives_s(replica, moves, on)
     columns = zip(several, on.sharded, moves.gradients, moves.gathered, on.shards(moves.gradients), strict=True)
     across = on.hybrid * moves.reductions
     sent = (there * (cut * (moves.reductions * g + w) + across * shard) for there, cut, g, w, shard in columns)
     return DataParallelTime(
-        exposed_s=several.dense * (moves.reductions * backward_s + moves.forward_gathers * forward_s + own_s),
+        exposed_s=backward.shown_s + forward.shown_s + several.dense * own_s,
         network_bytes=sum(sent),
         forward=forward._replace(rounds=several.dense * forward.rounds),
         backward=backward._replace(rounds=several.dense * backward.rounds),

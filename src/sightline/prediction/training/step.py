@@ -237,7 +237,7 @@ def step_times(
         host_s=host_s + loops_s,
         tensor_calls_s=loops_s,
         forward_pass_s=slots.slots[0].forward_s / forward_passes + slots.slots[0].code_s,
-        pipeline=_pipeline(priced, slots, m, sent.seconds(sent.activations, priced)),
+        pipeline=_pipeline(priced, slots, m, sent.seconds(sent.activations, priced), data_parallel),
         data_parallel=data_parallel,
         tied_embedding_s=sent.seconds(sent.table, priced),
         longest_samples_s=for_longest_samples_s(
@@ -262,8 +262,13 @@ def step_with_constants(priced: Priced, times: StepTimes, constants: TrainingCon
     return step_times(priced, slots, on, like=times)
 
 
-def _pipeline(priced: Priced, slots: PipelineSlots, m: Number, message_s: Number) -> PipelineTime:
-    """Seconds of all micro-batches on the pipeline, those of the pace-setting stage's passes included."""
+def _pipeline(
+    priced: Priced, slots: PipelineSlots, m: Number, message_s: Number, replicas: DataParallelTime
+) -> PipelineTime:
+    """Seconds of all micro-batches on the pipeline, those of the pace-setting stage's passes included.
+
+    A message hides behind a chunk's pass and behind what replicas' transfers lengthen it by.
+    """
     scenario, plan, slot = priced.scenario, priced.scenario.plan, slots.slot
     p, v = plan.pipeline_parallel, plan.virtual_stages
     if plan.both_ways:
@@ -277,7 +282,11 @@ def _pipeline(priced: Priced, slots: PipelineSlots, m: Number, message_s: Number
     if not anywhere(hidden):
         return time
     overlapped_s = either(hidden, message_s, 0.0)
-    sent_s, filling_s = overlapped_transfers(overlapped_s, slot.forward_s, slot.backward_s, p, m, v)
+    forward_s, backward_s = (
+        slot.forward_s + replicas.forward.shown_s / m,
+        slot.backward_s + replicas.backward.shown_s / m,
+    )
+    sent_s, filling_s = overlapped_transfers(overlapped_s, forward_s, backward_s, p, m, v)
     return time._replace(
         transfer_s=time.transfer_s + sent_s, bubble_s=time.bubble_s + filling_s, overlapped_s=overlapped_s
     )

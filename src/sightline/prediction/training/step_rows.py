@@ -10,6 +10,7 @@ from dataclasses import replace
 from sightline.prediction.common_figures import multiple, operator_row, streaming_level, summed, work_by_level
 from sightline.prediction.pass_times import operator_times
 from sightline.prediction.schedules.closed_forms import outlasted_passes_s
+from sightline.prediction.training.data_parallel import Rounds
 from sightline.prediction.training.micro_batch import exposed_collectives_s, outlasted_work
 from sightline.prediction.training.priced import Priced
 from sightline.prediction.training.step import StepTimes
@@ -51,8 +52,8 @@ def levels_of(priced: Priced, times: StepTimes) -> dict[str, Number]:
     forward, backward, code = passes
     replicas, pace = times.data_parallel, times.slots.slot
     return summed(
-        _outlasted(forward, replicas.forward.outlasted_s + _behind_messages_s(priced, times, pace.forward_s)),
-        _outlasted(backward, replicas.backward.outlasted_s + _behind_messages_s(priced, times, pace.backward_s)),
+        _outlasted(forward, _behind_transfers_s(priced, times, pace.forward_s, replicas.forward)),
+        _outlasted(backward, _behind_transfers_s(priced, times, pace.backward_s, replicas.backward)),
         code,
         multiple(slot, waiting_s / slot_s),
         _update(priced, times),
@@ -98,11 +99,12 @@ def _pass(priced: Priced, phase: str, operators: Sequence[Operator]) -> dict[str
     return {level: seconds - moved[level] for level, seconds in work.items()} | {"network": sum(moved.values())}
 
 
-def _behind_messages_s(priced: Priced, times: StepTimes, pass_s: Number) -> Number:
-    """Seconds of passes behind messages between stages that outlast them."""
-    plan = priced.scenario.plan
+def _behind_transfers_s(priced: Priced, times: StepTimes, pass_s: Number, rounds: Rounds) -> Number:
+    """Seconds of passes behind transfers of replicas, and behind messages between stages, that outlast them."""
+    plan, m = priced.scenario.plan, times.micro_batches
     p, v = plan.pipeline_parallel, plan.virtual_stages
-    return outlasted_passes_s(times.pipeline.overlapped_s, pass_s, p, times.micro_batches, v)
+    message_s = times.pipeline.overlapped_s - rounds.shown_s / (m * v)
+    return rounds.outlasted_s + outlasted_passes_s(message_s, pass_s, p, m, v)
 
 
 def _outlasted(levels: dict[str, Number], outlasted_s: Number) -> dict[str, Number]:
