@@ -107,7 +107,10 @@ def _served_apart(table: Path) -> Iterator[Line]:
     """Lines of servers with devices for prompts and devices that decode."""
     for cells, row in _lines(table, APART):
         if not row.keys() & {"plan.speculative", "alternative"}:
-            yield cells, {**row, "plan.max_sequences": int(row["workload.batch"]), "plan.prefix_cache": False}
+            clients = int(row["workload.batch"])
+            pools = {**row["plan.disaggregate"], "prefill": {**row["plan.disaggregate"]["prefill"], "batch": clients}}
+            limits = {"plan.disaggregate": pools, "plan.prefix_cache": False}
+            yield cells, {"plan.max_sequences": clients, **row, **limits}
 
 
 def _lines(table: Path, suite: str) -> Iterator[Line]:
