@@ -154,16 +154,15 @@ def _fitting(priced: PricedGeneration) -> Number:
     whole = work.prompt_tokens + work.output_tokens
     reserves = plan.engine.scheduling.reserves_cache
     kept = 1.0 if reserves else (work.prompt_tokens + work.output_tokens / 2.0) / whole
-    share = room / larger(memory["kv_cache"] * kept, 1.0)
-    ranks = plan.data_parallel * plan.replicas
-    return smaller(
-        either(work.batch * share >= ranks, np.floor(work.batch * share), work.batch * 1.0), _most_sequences(plan)
-    )
+    batch = _running(plan, work)
+    fitting = np.floor(batch * smaller(room / larger(memory["kv_cache"] * kept, 1.0), 1.0))
+    return either(fitting >= plan.data_parallel * plan.replicas, fitting, batch)
 
 
-def _most_sequences(plan: GenerationPlan) -> Number:
-    """Sequences that all ranks take at a time, by the plan's limit."""
-    return np.inf if plan.max_sequences is None else plan.max_sequences * plan.data_parallel * plan.replicas
+def _running(plan: GenerationPlan, work: Generate) -> Number:
+    """Sequences of all ranks that run at a time by the plan's limit, as far as there are any."""
+    limit = np.inf if plan.max_sequences is None else plan.max_sequences * plan.data_parallel * plan.replicas
+    return smaller(work.batch * 1.0, limit)
 
 
 def _steady_course(workers: Workers, prefill: Phase, decode: Phase, constants: InferenceConstants) -> Course:
@@ -234,12 +233,12 @@ def _pooled_workers(scenario: GenerationScenario) -> Workers:
     prefilling = priced("prefill", workload=prompts, plan=split.prefill, cluster=apart)
     # How prompts are cut is no matter of workers that only decode.
     uncut = replace(scenario.plan, max_batched_tokens=None, chunked_prefill=False)
-    most = replace(work, batch=smaller(work.batch, _most_sequences(uncut)))
-    fewer = [replace(work, batch=larger(share * most.batch, 1.0)) for share in LIGHTER if work.continuous]
+    running = replace(work, batch=_running(uncut, work))
+    fewer = [replace(work, batch=larger(share * running.batch, 1.0)) for share in LIGHTER if work.continuous]
     return Workers(
         scenario=scenario,
         prefilling=prefilling,
-        decoding=priced("decode", plan=uncut, workload=most),
+        decoding=priced("decode", plan=uncut, workload=running),
         lighter=[priced("decode", plan=uncut, workload=few) for few in fewer],
         moved_s=transfer_s(scenario.model, prefilling.worker.formats, work.prompt_tokens * 1.0, apart.network),
     )
@@ -260,7 +259,7 @@ def _pooled_course(workers: Workers, prefill: Phase, decode: Phase, constants: I
     others leave one for as long as they decode (Little's law): what its prompt and transfer leave of that it waits.
     """
     work, prefill_s = workers.scenario.workload, prefill.passes * prefill.pass_s
-    places = workers.decoding.scenario.workload.batch * 1.0
+    places = workers.decoding.scenario.workload.batch
     if workers.lighter:
         arrival_s = prefill_s / _prompts_together(workers.prefilling)
         lighter = [(few.scenario.workload.batch * 1.0, decode_phase(few, constants).pass_s) for few in workers.lighter]
@@ -302,11 +301,11 @@ def _supplied_step(
 ) -> Phase:
     """The step of as many sequences as prefill workers keep supplied; the others wait for their first token.
 
-    ``full`` is the step of the ``places`` for those that are ``served``, ``lighter`` are fewer sequences and the
-    seconds of their steps. In between a step of ``n`` takes ``f(n) = least + slope n`` seconds. Prompts arrive at most every ``arrival_s``, so
-    that ``n arrival_s <= steps f(n)``; those that are ``under_way_s`` do not decode yet, so that ``n (1 + under_way_s /
-    (steps f(n))) <= served``. Both are solved for ``f``, stretch by stretch: less of any of these times never lengthens
-    it. Left out: bursts of arrivals, and sequences that take longer together than apart.
+    ``full`` is the step of all ``places`` for those that are ``served``, ``lighter`` are fewer sequences and the
+    seconds of their steps. In between a step of ``n`` takes ``f(n) = least + slope n`` seconds. Prompts arrive at most
+    every ``arrival_s``, so that ``n arrival_s <= steps f(n)``; those that are ``under_way_s`` do not decode yet, so
+    that ``n (1 + under_way_s / (steps f(n))) <= served``. Both are solved for ``f``, stretch by stretch: less of any of
+    these times never lengthens it. Left out: bursts of arrivals, and sequences that take longer together than apart.
     """
     step_s, upper, upper_s, steps = full.pass_s, places, full.pass_s, larger(full.passes, 1.0)
     away_s = under_way_s / steps

@@ -59,8 +59,8 @@ DECISIONS_ON_POOLS = (
         " drafts too and nothing tells which was run, the row is left out. One in eight, by name."
     ),
     (
-        "Both pools have the engine's default limits, since no row states them, and keep no prefixes, since none comes"
-        " again."
+        "As many sequences decode at a time as the published deployment allows; otherwise both pools have the engine's"
+        " default limits. They keep no prefixes, since none comes again."
     ),
     *LOAD,
 )
