@@ -179,7 +179,8 @@ class GenerationPlan:
     expert_skew: Annotated[Number, AMOUNT] = 0.0
     """How unevenly tokens choose experts: standard deviation of a rank's share, beyond chance."""
     max_sequences: Annotated[Count | None, whole()] = None
-    """Sequences in flight on each data-parallel rank; more in ``batch`` are refused; default: the engine's."""
+    """Sequences that run on each data-parallel rank; more in ``batch`` are refused, or wait where it is continuous;
+    default: the engine's."""
     max_concurrent_requests: Annotated[Count | None, whole()] = None
     """Serving only: requests that a server holds, waiting or running, on each data-parallel rank; others are refused;
     default: the engine's (TGI 128, others any number)."""

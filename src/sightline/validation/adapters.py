@@ -86,6 +86,8 @@ class Worker(NamedTuple):
     """Ranks that share the experts."""
     attention: int
     """Attention data-parallel ranks."""
+    sequences: int = 0
+    """Of each of these at a time; 0 where the deployment does not say."""
 
     @property
     def total(self) -> int:
@@ -252,7 +254,8 @@ def _disaggregated(cells: Cells, question: Row, spec: Mapping[str, Any], *, draf
 def _pools(deployment: Deployment) -> dict[str, Any]:
     sides = {"prefill": deployment.prefill.plan(), "decode": deployment.decode.plan()}
     speculative = _drafts(deployment.drafted) if deployment.drafted else {}
-    return {"devices": deployment.devices, "plan.disaggregate": sides, **speculative}
+    limit = {"plan.max_sequences": deployment.decode.sequences} if deployment.decode.sequences else {}
+    return {"devices": deployment.devices, "plan.disaggregate": sides, **limit, **speculative}
 
 
 def _deployed(cells: Cells, stated: Row, table: Sequence[Sequence[Any]], *, drafts: bool) -> Deployment | None:

@@ -51,3 +51,19 @@ def test_arrays_are_limited_one_by_one():
     scenario = loop(32).scenario
     together = predict_generation(replace(scenario, workload=replace(scenario.workload, batch=batches)))
     assert together.tpot_s == pytest.approx([float(loop(int(b)).tpot_s) for b in batches])
+
+
+@pytest.mark.parametrize("pools", [{}, {"disaggregate": {"prefill": {"tensor_parallel": 2}, "decode": {}}}])
+def test_who_has_no_place_waits_as_long_as_others_decode(pools):
+    """Little's law: twice the sequences of which as many run take twice as long, the first token all that is added."""
+
+    def limited(batch):
+        plan = {"framework": "tensorrt-llm", "tensor_parallel": 2, "max_sequences": 16} | pools
+        cluster = f"{4 if pools else 2}x h100-sxm-80gb"
+        sizes = {"batch": batch, "prompt_tokens": 512, "output_tokens": 512, "continuous": True}
+        return predict_generation(generation(model="qwen3-32b", cluster=cluster, plan=plan, **sizes))
+
+    all_run, some, most = limited(16), limited(24), limited(48)
+    assert some.tpot_s == pytest.approx(all_run.tpot_s, rel=0.01)
+    assert most.latency_s == pytest.approx(2.0 * some.latency_s)
+    assert most.memory_bytes == some.memory_bytes

@@ -7,7 +7,7 @@ from sightline.prediction.training.memory import Ledger, fullest, parts_of, term
 from sightline.profile import NumbersOnDemand
 from sightline.program import Block, GroupedMatmul, Matmul, Program
 from sightline.program.blocks.layer import cached_bytes
-from sightline.quantities import Count, Number, added_up, larger, rounded_up
+from sightline.quantities import Count, Number, added_up, larger, rounded_up, smaller
 from sightline.scenario import Generate
 
 LIVE_ACTIVATIONS = 3.0
@@ -35,9 +35,10 @@ def generation_memory(decoding: PricedGeneration, prefilling: PricedGeneration, 
 
 
 def _of_a_rank(priced: PricedGeneration, work: Generate) -> Number:
-    """Sequences of the busiest data-parallel rank."""
+    """Sequences of the busiest data-parallel rank that run at a time."""
     plan = priced.scenario.plan
-    return rounded_up(work.batch / (plan.data_parallel * plan.replicas))
+    sequences = rounded_up(work.batch / (plan.data_parallel * plan.replicas))
+    return sequences if plan.max_sequences is None else smaller(sequences, plan.max_sequences)
 
 
 def _activations(prefilling: PricedGeneration) -> Number:

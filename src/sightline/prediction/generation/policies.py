@@ -27,7 +27,7 @@ from sightline.profile.metrics import latency_s, output_tokens_per_s
 from sightline.program.blocks.layer import cached_bytes
 from sightline.program.formats import Formats
 from sightline.quantities import Number, anywhere, either, larger, rounded_up, smaller
-from sightline.scenario import Generate, GenerationScenario, Model, Network
+from sightline.scenario import Generate, GenerationPlan, GenerationScenario, Model, Network
 
 
 @record
@@ -70,6 +70,8 @@ class Course:
     """Decode steps that it waits for before its prefill."""
     replaced: Number = 0.0
     """Prefills of others that hold its decoding up."""
+    waves: Number = 1.0
+    """Sequences in flight over those that run at a time, where the others wait for all of a running one's time."""
 
 
 class Policy(NamedTuple):
@@ -130,7 +132,7 @@ def _resident_workers(workers: Workers) -> Workers:
 
 
 def of_resident(priced: PricedGeneration) -> PricedGeneration:
-    """Return the passes of the sequences that fit at a time, where a steady loop asks for more; others wait.
+    """Return the passes of the sequences that run at a time, where a steady loop asks for more; others wait.
 
     An engine that reserves a sequence's whole cache admits fewer than one that hands out blocks as sequences grow,
     whose sequences on average stand half-way. Where not even one sequence a rank fits, the question stays as it was
@@ -145,16 +147,22 @@ def of_resident(priced: PricedGeneration) -> PricedGeneration:
 
 
 def _fitting(priced: PricedGeneration) -> Number:
-    """Sequences of all ranks whose caches fit next to the weights; as many as are asked for where none do."""
+    """Sequences of all ranks that run, their caches next to the weights; as many as may where not one fits."""
     plan, work, device = priced.scenario.plan, priced.scenario.workload, priced.scenario.cluster.device
     memory = generation_memory(priced, priced, work)
     room = device.memory_bytes * plan.memory_fraction - (memory["total"] - memory["kv_cache"])
     whole = work.prompt_tokens + work.output_tokens
     reserves = plan.engine.scheduling.reserves_cache
     kept = 1.0 if reserves else (work.prompt_tokens + work.output_tokens / 2.0) / whole
-    share = room / larger(memory["kv_cache"] * kept, 1.0)
-    ranks = plan.data_parallel * plan.replicas
-    return either(work.batch * share >= ranks, np.floor(work.batch * share), work.batch * 1.0)
+    batch = _running(plan, work)
+    fitting = np.floor(batch * smaller(room / larger(memory["kv_cache"] * kept, 1.0), 1.0))
+    return either(fitting >= plan.data_parallel * plan.replicas, fitting, batch)
+
+
+def _running(plan: GenerationPlan, work: Generate) -> Number:
+    """Sequences of all ranks that run at a time by the plan's limit, as far as there are any."""
+    limit = np.inf if plan.max_sequences is None else plan.max_sequences * plan.data_parallel * plan.replicas
+    return smaller(work.batch * 1.0, limit)
 
 
 def _steady_course(workers: Workers, prefill: Phase, decode: Phase, constants: InferenceConstants) -> Course:
@@ -165,6 +173,8 @@ def _steady_course(workers: Workers, prefill: Phase, decode: Phase, constants: I
     so that no more passes of others fall into its decoding than it has steps: the others it has waited for.
     """
     plan, work = workers.scenario.plan, workers.decoding.scenario.workload
+    # Little's law: a request that waits for a place waits until enough running requests finish.
+    waves = workers.scenario.workload.batch / work.batch
     priced, steps = workers.prefilling, larger(decode.passes, 1.0)
     # Those that were prefilled with it hold nobody up.
     together = priced.prompts * priced.of_each(priced.chunks.micro_batches)
@@ -174,7 +184,8 @@ def _steady_course(workers: Workers, prefill: Phase, decode: Phase, constants: I
         waited = others * (0.5 if work.equal_lengths else 0.0)
         replaced = others - waited
         ahead = decode.passes / steps
-        return Course(decode=decode, rounds=1.0 + waited + replaced / steps, ahead=ahead, replaced=replaced)
+        rounds = 1.0 + waited + replaced / steps
+        return Course(decode=decode, rounds=rounds, ahead=ahead, replaced=replaced, waves=waves)
     taken = 1.0 - _spared(workers.decoding, prefill, decode, constants)
     shared = others * prefill.passes
     passes = decode.passes - smaller(shared, decode.passes) * (1.0 - taken)
@@ -185,6 +196,7 @@ def _steady_course(workers: Workers, prefill: Phase, decode: Phase, constants: I
         rounds=1.0 + others * behind,
         ahead=passes * behind + prefill.passes * taken,
         replaced=others * decoding,
+        waves=waves,
     )
 
 
@@ -221,11 +233,12 @@ def _pooled_workers(scenario: GenerationScenario) -> Workers:
     prefilling = priced("prefill", workload=prompts, plan=split.prefill, cluster=apart)
     # How prompts are cut is no matter of workers that only decode.
     uncut = replace(scenario.plan, max_batched_tokens=None, chunked_prefill=False)
-    fewer = [replace(work, batch=larger(share * work.batch, 1.0)) for share in LIGHTER if work.continuous]
+    running = replace(work, batch=_running(uncut, work))
+    fewer = [replace(work, batch=larger(share * running.batch, 1.0)) for share in LIGHTER if work.continuous]
     return Workers(
         scenario=scenario,
         prefilling=prefilling,
-        decoding=priced("decode", plan=uncut),
+        decoding=priced("decode", plan=uncut, workload=running),
         lighter=[priced("decode", plan=uncut, workload=few) for few in fewer],
         moved_s=transfer_s(scenario.model, prefilling.worker.formats, work.prompt_tokens * 1.0, apart.network),
     )
@@ -240,13 +253,21 @@ def transfer_s(model: Model, formats: Formats, prompt_tokens: Number, network: N
 
 
 def _pooled_course(workers: Workers, prefill: Phase, decode: Phase, constants: InferenceConstants) -> Course:
+    """A sequence's way through both pools.
+
+    The engines of this policy send the first token once a sequence has a place where it decodes. In a steady loop all
+    others leave one for as long as they decode (Little's law): what its prompt and transfer leave of that it waits.
+    """
     work, prefill_s = workers.scenario.workload, prefill.passes * prefill.pass_s
+    places = workers.decoding.scenario.workload.batch
     if workers.lighter:
         arrival_s = prefill_s / _prompts_together(workers.prefilling)
         lighter = [(few.scenario.workload.batch * 1.0, decode_phase(few, constants).pass_s) for few in workers.lighter]
-        decode = _supplied_step(decode, work.batch * 1.0, lighter, arrival_s, prefill_s + workers.moved_s)
+        under_way_s = prefill_s + workers.moved_s
+        decode = _supplied_step(decode, places, work.batch, lighter, arrival_s, under_way_s)
     rounds = _prefill_rounds(work, workers.prefilling, prefill_s, decode, workers.moved_s)
-    return Course(decode=decode, rounds=rounds, ahead=_steps_ahead(workers))
+    waited = (work.batch / places - 1.0) * decode.passes - (rounds * prefill_s + workers.moved_s) / decode.pass_s
+    return Course(decode=decode, rounds=rounds, ahead=_steps_ahead(workers) + larger(waited, 0.0))
 
 
 def _prompts_together(priced: PricedGeneration) -> Number:
@@ -271,17 +292,22 @@ def _prefill_rounds(
 
 
 def _supplied_step(
-    full: Phase, served: Number, lighter: Iterable[tuple[Number, Number]], arrival_s: Number, under_way_s: Number
+    full: Phase,
+    places: Number,
+    served: Number,
+    lighter: Iterable[tuple[Number, Number]],
+    arrival_s: Number,
+    under_way_s: Number,
 ) -> Phase:
     """The step of as many sequences as prefill workers keep supplied; the others wait for their first token.
 
-    ``full`` is the step of all that are ``served``, ``lighter`` are fewer sequences and the seconds of their steps. In
-    between a step of ``n`` takes ``f(n) = least + slope n`` seconds. Prompts arrive at most every ``arrival_s``, so
-    that ``n arrival_s <= steps f(n)``; those that are ``under_way_s`` do not decode yet, so that ``n (1 + under_way_s /
-    (steps f(n))) <= served``. Both are solved for ``f``, stretch by stretch: less of any of these times never lengthens
-    it. Left out: bursts of arrivals, and sequences that take longer together than apart.
+    ``full`` is the step of all ``places`` for those that are ``served``, ``lighter`` are fewer sequences and the
+    seconds of their steps. In between a step of ``n`` takes ``f(n) = least + slope n`` seconds. Prompts arrive at most
+    every ``arrival_s``, so that ``n arrival_s <= steps f(n)``; those that are ``under_way_s`` do not decode yet, so
+    that ``n (1 + under_way_s / (steps f(n))) <= served``. Both are solved for ``f``, stretch by stretch: less of any of
+    these times never lengthens it. Left out: bursts of arrivals, and sequences that take longer together than apart.
     """
-    step_s, upper, upper_s, steps = full.pass_s, served, full.pass_s, larger(full.passes, 1.0)
+    step_s, upper, upper_s, steps = full.pass_s, places, full.pass_s, larger(full.passes, 1.0)
     away_s = under_way_s / steps
     for fewer, alone_s in lighter:
         fewer_s = smaller(larger(alone_s, upper_s * (fewer / upper)), upper_s)
@@ -344,7 +370,7 @@ class Latencies:
 
 def latencies(workers: Workers, constants: InferenceConstants) -> Latencies:
     """Return time to first token and per further token under an engine."""
-    scenario, work = workers.scenario, workers.decoding.scenario.workload
+    scenario, work = workers.scenario, workers.scenario.workload
     prefill, decode = (
         prefill_phase(workers.prefilling, workers.prefill_constants or constants),
         decode_phase(workers.decoding, constants),
@@ -353,15 +379,12 @@ def latencies(workers: Workers, constants: InferenceConstants) -> Latencies:
     decode = course.decode
     first_s = course.rounds * prefill.passes * prefill.pass_s + workers.moved_s + course.ahead * decode.pass_s
     further_s = decode.passes * decode.pass_s + course.replaced * prefill.passes * prefill.pass_s
-    # Sequences in flight over those that memory holds at a time; 1 where it holds all.
-    waves = scenario.workload.batch / work.batch
     return Latencies(
         workers=workers,
-        # Little's law: a request that waits for KV-cache memory waits until enough running requests finish.
-        ttft_s=first_s + (waves - 1.0) * (first_s + further_s),
+        ttft_s=first_s + (course.waves - 1.0) * (first_s + further_s),
         tpot_s=further_s / either(work.output_tokens > 1, work.output_tokens - 1.0, np.nan),
         prefill=prefill,
         decode=decode,
-        prefills=waves * prefill.passes * (course.rounds + course.replaced),
-        steps=waves * (decode.passes + course.ahead),
+        prefills=course.waves * prefill.passes * (course.rounds + course.replaced),
+        steps=course.waves * (decode.passes + course.ahead),
     )

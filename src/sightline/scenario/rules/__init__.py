@@ -41,6 +41,7 @@ def known_facts(
     ``plan`` holds resolved values and ``stated`` what the scenario itself states.
     """
     facts = {
+        "continuous": False,
         **{key: value for key, value in workload.items() if value is not None},
         **plan,
         **{f"{key}_is_stated": key in stated for key in ("dtype", "fp8_recipe", "schedule")},

@@ -150,12 +150,14 @@ def engine_quantization(model: Model, quantization: tuple[str, ...] | None, dtyp
         )
 
 
-def sequences_in_flight(batch: Count, data_parallel: Count, replicas: Count, max_sequences: Count) -> Checks:
-    """Every rank takes as many sequences as it may."""
+def sequences_in_flight(
+    batch: Count, data_parallel: Count, replicas: Count, max_sequences: Count, continuous: bool
+) -> Checks:
+    """Every rank takes as many sequences as it may; in a steady loop others wait."""
     ranks = data_parallel * replicas
     most = max_sequences * ranks
     yield Check(
-        batch <= most,
+        continuous or batch <= most,
         "workload.batch is {batch}; allowed: up to {most} sequences in flight, plan.max_sequences "
         "{max_sequences} on each of {ranks} ranks",
         {"ranks": ranks, "most": most},

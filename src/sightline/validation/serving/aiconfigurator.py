@@ -59,8 +59,8 @@ DECISIONS_ON_POOLS = (
         " drafts too and nothing tells which was run, the row is left out. One in eight, by name."
     ),
     (
-        "Both pools have the engine's default limits, since no row states them, and keep no prefixes, since none comes"
-        " again."
+        "As many sequences decode at a time as the published deployment allows; otherwise both pools have the engine's"
+        " default limits. They keep no prefixes, since none comes again."
     ),
     *LOAD,
 )
@@ -107,7 +107,10 @@ def _served_apart(table: Path) -> Iterator[Line]:
     """Lines of servers with devices for prompts and devices that decode."""
     for cells, row in _lines(table, APART):
         if not row.keys() & {"plan.speculative", "alternative"}:
-            yield cells, {**row, "plan.max_sequences": int(row["workload.batch"]), "plan.prefix_cache": False}
+            clients = int(row["workload.batch"])
+            pools = {**row["plan.disaggregate"], "prefill": {**row["plan.disaggregate"]["prefill"], "batch": clients}}
+            limits = {"plan.disaggregate": pools, "plan.prefix_cache": False}
+            yield cells, {"plan.max_sequences": clients, **row, **limits}
 
 
 def _lines(table: Path, suite: str) -> Iterator[Line]:
