@@ -72,5 +72,6 @@ def _is_of(case: Case, of: EngineSet) -> bool:
     """Whether the case counts for the set; an engine's own leaves out the lines that have sets of their own."""
     plan = case.scenario["plan"]
     version = str(plan.get("framework_version", ""))
-    chosen = release_line(version, of.lines) if of.lines else not release_line(version, separate_lines(of.engine))
+    others = [*separate_lines(of.engine), *of.left_out]
+    chosen = release_line(version, of.lines) if of.lines else not release_line(version, others)
     return plan["framework"] in (of.engine, *of.others) and bool(chosen)

@@ -627,6 +627,8 @@ class EngineSet:
     """Priors of its own, in place of the usual ones."""
     lines: Sequence[str] = ()
     """Release lines whose cases count; empty for all."""
+    left_out: Sequence[str] = ()
+    """Release lines whose cases count in no set."""
     group: str = ""
     """What is left out together where spreads are found, as the suites were split; empty for devices or models."""
 
@@ -679,17 +681,21 @@ def fits_of(
 
 
 def entry_of(found: Fits) -> dict[str, Any]:
-    """Return the engine's catalog entry."""
-    seen = {
-        name: sorted({x for _, fit in found.values() for x in fit.constants[name]})
+    """Return the engine's catalog entry; what was measured of a line that stands apart says nothing of the others."""
+    alike = [fit.constants for one, fit in found.values() if not one.apart]
+    seen: dict[str, Any] = {
+        name: sorted({x for constants in alike for x in constants[name]})
         for name in ("fitted_devices", "fitted_kinds", "fitted_formats", "fitted_experts")
     }
-    seen["fitted_context"] = max(fit.constants["fitted_context"] for _, fit in found.values())
-    own, *lines = found
-    network = "collective_slowdown" in found[own][1].supported.constants
-    links = found[own][1].constants["fitted_links"] if network else []
-    entry = {"written_by": WRITTEN_BY, "date": DATE, **_figures(*found[own], seen | {"fitted_links": links})}
-    versions = {line: _figures(*found[line], seen | _links(found[line][1], links)) for line in lines}
+    seen["fitted_context"] = max(constants["fitted_context"] for constants in alike)
+    network = "collective_slowdown" in found[""][1].supported.constants
+    links = found[""][1].constants["fitted_links"] if network else []
+    entry = {"written_by": WRITTEN_BY, "date": DATE, **_figures(*found[""], seen | {"fitted_links": links})}
+    versions = {
+        line: _figures(one, fit, {} if one.apart else seen | _links(fit, links))
+        for line, (one, fit) in found.items()
+        if line
+    }
     return entry | ({"versions": versions} if versions else {})
 
 

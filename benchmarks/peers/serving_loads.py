@@ -1,16 +1,13 @@
-"""Ask BLIS, inference-lab or AIConfigurator for published loads of vLLM servers, and compare with what was measured.
+"""Ask BLIS or inference-lab for published loads of vLLM servers, and compare with what was measured.
 
     sightline validate LOADS/*.yaml --cases --json > unseen-loads.json
     go build -o blis .                                       # in a clone of inference-sim/inference-sim at f90a1e3
     python benchmarks/peers/serving_loads.py unseen-loads.json blis CLONE MODEL_CONFIGS
     npm install @doublewordai/inference-lab@0.2.1            # in a folder of its own
     python benchmarks/peers/serving_loads.py unseen-loads.json inference-lab FOLDER MODEL_CONFIGS
-    python -m venv aic-env && aic-env/bin/pip install aiconfigurator==0.12.0
-    aic-env/bin/python benchmarks/peers/serving_loads.py unseen-loads.json aiconfigurator . MODEL_CONFIGS
 
 MODEL_CONFIGS holds config.json files of Hugging Face by name. Each peer is asked for the loads of models and devices
-that it knows, with vLLM's limits for the device; BLIS has one H100. AIConfigurator estimates means of a steady state:
-its time per token stands for the gap between tokens of closed loops.
+that it knows, with vLLM's limits for the device; BLIS has one H100, and means only of the gaps between tokens.
 """
 
 import json
@@ -33,12 +30,6 @@ CONFIGS = {
     "gpt-oss-120b": "openai--gpt-oss-120b.json",
 }
 DEVICES = {"h100": "H100", "a100": "A100-80", "b200": "B200"}
-REPOSITORIES = {
-    "llama-3.1-70b": "meta-llama/Meta-Llama-3.1-70B",
-    "qwen3-30b-a3b": "Qwen/Qwen3-30B-A3B",
-    "deepseek-v3": "deepseek-ai/DeepSeek-V3",
-}
-"""Models by AIConfigurator's name."""
 PARAMETERS = {"qwen3-14b": (14_768_307_200, 14_768_307_200), "qwen3-30b-a3b": (30_532_122_624, 3_340_000_000)}
 """All and active parameters, for inference-lab."""
 BATCHED_TOKENS = {"a100": (2048, 256)}
@@ -47,10 +38,10 @@ QUANTITIES = {
     "requests_per_s": ("responses_per_sec", "requests_per_sec", 1.0),
     "ttft_s.mean": ("ttft_mean_ms", "ttft_mean", 1e-3),
     "tpot_s.mean": ("itl_mean_ms", "per_token_mean", 1e-3),
-    "itl_s.p50": ("itl_mean_ms", "per_token_p50", 1e-3),
+    "itl_s.p50": ("", "per_token_p50", 1e-3),
     "output_tokens_per_s": ("tokens_per_sec", "output_tokens_per_sec", 1.0),
 }
-"""A quantity's names in BLIS and in inference-lab, and the factor to our unit."""
+"""A quantity's names in BLIS and in inference-lab, empty where it has none, and the factor to our unit."""
 NODE = """
 import fs from 'node:fs'; import init, { run_simulation } from '@doublewordai/inference-lab';
 const at = 'node_modules/@doublewordai/inference-lab/inference_lab_bg.wasm';
@@ -62,11 +53,11 @@ Load = Mapping[str, Any]
 
 def main(cases: str, tool: str, place: str, configs: str) -> None:
     """Simulate every load of vLLM, and print both errors by quantity."""
-    simulate = {"blis": blis, "inference-lab": inference_lab, "aiconfigurator": aiconfigurator}[tool]
+    simulate = {"blis": blis, "inference-lab": inference_lab}[tool]
     found: dict[str, Load | Exception] = {}
     for quantity, (of_blis, of_lab, unit) in QUANTITIES.items():
-        name = {"blis": of_blis, "inference-lab": of_lab, "aiconfigurator": quantity}[tool]
-        if tool == "aiconfigurator" and quantity != "itl_s.p50":
+        name = {"blis": of_blis, "inference-lab": of_lab}[tool]
+        if not name:
             continue
         chosen = [
             case for case in cases_of(cases, quantity=quantity) if case["scenario"]["plan"]["framework"] == "vllm"
@@ -85,9 +76,8 @@ def main(cases: str, tool: str, place: str, configs: str) -> None:
             return unit * float(metrics[name])
 
         rows = [Compared.timed(case, value, case["scenario"]) for case in chosen]
-        peer = {"blis": "BLIS", "aiconfigurator": "AIConfigurator"}.get(tool, tool)
         if any(row.peers is not None for row in rows):
-            report(peer, quantity.replace(".", " "), rows)
+            report({"blis": "BLIS"}.get(tool, tool), quantity.replace(".", " "), rows)
 
 
 def load_of(scenario: Load) -> Load:
@@ -209,20 +199,6 @@ def inference_lab(load: Load, folder: Path, configs: Path) -> Load:
     )
     metrics: Load = json.loads(done.stdout)
     return metrics
-
-
-def aiconfigurator(load: Load, _folder: Path, _configs: Path) -> Load:
-    """Return AIConfigurator's milliseconds per token of a closed loop's steady state."""
-    from aiconfigurator.cli.api import cli_estimate
-
-    if not load["concurrency"]:
-        raise ValueError("a steady state")
-    tp = load["tensor_parallel"]
-    sizes = {"moe_tp_size": 1, "moe_ep_size": tp} if load["expert_parallel"] else {"moe_tp_size": tp, "moe_ep_size": 1}
-    system = f"{load['device'].lower()}_sxm"
-    shape = {"isl": load["prompt"], "osl": int(load["output"]), "batch_size": load["concurrency"], "tp_size": tp}
-    found = cli_estimate(REPOSITORIES[load["model"]], system, backend_name="vllm", **shape, **sizes)
-    return {"itl_s.p50": float(found.tpot)}
 
 
 if __name__ == "__main__":

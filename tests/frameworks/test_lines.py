@@ -138,9 +138,9 @@ def test_an_engine_s_version_is_a_release_a_build_or_a_date(engine: str, stated:
 
 
 def test_releases_between_lines_behave_as_the_nearest_before_them() -> None:
-    old, between, new = (read_engine("vllm", version) for version in ("0.1.4", "0.13", ""))
+    old, between, new = (read_engine("vllm", version) for version in ("0.1.4", "0.18", ""))
     assert old.defaults["cuda_graphs"] is False
-    assert (between.since, between.defaults) == ("2025-12", {**new.defaults, "async_scheduling": False})
+    assert (between.since, between.defaults) == ("2026-03", new.defaults)
     assert read_engine("tensorrt-llm", "0.11").since == read_engine("tensorrt-llm", "0.8").since == "2024-02"
 
 

@@ -57,7 +57,7 @@ def test_the_large_sweep_of_bigscience_is_ranked_no_worse_than_it_was():
     # which a perfect prediction would have 0.93 to 0.97.
     (large,) = [ranking for ranking in of_suite("bigscience-tr11") if len(ranking.plans) >= 10]
     assert len(large.plans) == 13
-    assert large.correlation > 0.6
+    assert large.correlation > 0.72
 
 
 @pytest.mark.slow
@@ -67,10 +67,10 @@ def test_small_models_on_one_node_are_ranked_no_worse_than_they_were(data):
     found = of_suite("vtrain-single-node", data)
     large = [ranking for ranking in found if len(ranking.plans) >= 10]
     assert (len(found), len(large)) == (116, 18)
-    assert sum(ranking.loss > AIM for ranking in found) <= 18
+    assert sum(ranking.loss > AIM for ranking in found) <= 17
     assert max(ranking.loss for ranking in found) < 0.26
-    assert sum(ranking.correlation >= ALIKE for ranking in large) >= 12
-    assert min(ranking.correlation for ranking in large) > 0.79
+    assert sum(ranking.correlation >= ALIKE for ranking in large) >= 13
+    assert min(ranking.correlation for ranking in large) > 0.82
 
 
 def test_three_ways_to_offload_on_one_device_are_ranked_no_worse_than_they_were(data):

@@ -21,7 +21,7 @@ from sightline.program import Matmul
 from sightline.program.formats import FP32_ROUTER, HALF_SUMS
 from sightline.quantities import PLAIN, Number, distinct, larger, rounded_up
 from sightline.scenario import Device
-from sightline.scenario.precision import MATMUL_FORMATS
+from sightline.scenario.precision import MATMUL_FORMATS, MODEL_DTYPE
 
 BLOCK_ROWS = 16.0
 """Rows that a tensor core's instruction takes at a time."""
@@ -504,11 +504,24 @@ UNIT_BANDWIDTH = 10e9
 
 
 def price_matmuls(alike: Alike, on: Ranks) -> OperatorCost:
-    """Products of operands of one format."""
-    first, model = alike.first, on.device_model
+    """Products of operands of one format.
+
+    Where arithmetic binds a product in 16 bits, narrower weights that are widened for it make it no faster.
+    """
+    first, model, together = alike.first, on.device_model, alike.together
     if first.kernel == FP32_ROUTER:
-        return fp32_router_cost(alike.together, model.device)
-    return matmul_cost(alike.together, model.device, model.constants(_of_family, first.kernel, first.dtype))
+        return fp32_router_cost(together, model.device)
+    cost = matmul_cost(together, model.device, model.constants(_of_family, first.kernel, first.dtype))
+    stored = MATMUL_FORMATS[first.kernel]
+    if stored.compute_dtype != MODEL_DTYPE or stored.weight_bytes == stored.activation_bytes:
+        return cost
+    constants = model.constants(_of_family, "16-bit", first.dtype)
+    plain = matmul_cost(replace(together, weight_bytes=None), model.device, constants)
+    bound = 1.0 * np.greater_equal(plain.compute_s, plain.memory_s)
+    return cost._replace(
+        time_s=np.maximum(cost.time_s, bound * plain.time_s),
+        arithmetic_s=np.maximum(cost.arithmetic_s, bound * plain.arithmetic_s),
+    )
 
 
 def _of_family(model: DeviceModel, kernel: str, dtype: str) -> MatmulConstants:

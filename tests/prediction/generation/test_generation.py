@@ -155,6 +155,14 @@ def test_narrower_weights_decode_faster_and_take_less_room(quantization: str):
     assert narrow.tpot_s < wide.tpot_s
 
 
+@pytest.mark.parametrize("device", ["h100-sxm-80gb", "h20", "b200-sxm-180gb"])
+def test_weights_that_are_widened_for_products_make_prompts_no_faster(device: str):
+    plans = [{"framework": "vllm", "quantization": name} for name in ("none", "w8a16", "w4a16")]
+    scenarios = [generation(model="llama-3.1-8b", cluster=f"1x {device}", batch=64, plan=plan) for plan in plans]
+    wide, *narrow = (predict(scenario).ttft_s for scenario in scenarios)
+    assert all(ttft_s > 0.999 * wide for ttft_s in narrow)
+
+
 def test_what_does_not_fit_is_answered_all_the_same():
     profile = predict(generation(model="llama-2-70b", plan={"dtype": "fp16"}))
     assert not profile.fits

@@ -58,15 +58,15 @@ class InferenceConstants(Stated):
     """Host time per kernel where launches are not captured in a graph."""
     eager_launch_s: float = 4.41e-5
     """The same where an engine's Python calls each, and no compiler has joined or written them (``python_launches``):
-    as fitted to vLLM 0.2, which had no graphs."""
+    that of vLLM 0.2, which had no graphs, for all."""
     iteration_s: float
     """The engine's own code per iteration: it schedules, prepares the batch and hands tokens out; where it schedules
     ahead, while the device runs the iteration before."""
     sequence_s: float
     """The same per sequence of the batch."""
     exposed_share: float = 0.5
-    """Share of both that the device waits for where iterations are scheduled ahead. The schedulers' sources hide all of
-    it; the measured steps of vLLM, SGLang and TensorRT-LLM do not."""
+    """Share of both that the device waits for where iterations are scheduled ahead. Nothing is fitted to it: the
+    schedulers' sources say 0, as vLLM has it, measured steps of TensorRT-LLM about this."""
     prefill_s: float
     """Host time per prefill that the device waits for."""
     prompt_token_s: float
