@@ -1,7 +1,7 @@
 """Constants of engines fitted to generations that were measured: the fits, the catalog's sets, and their entries."""
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import permutations
 from typing import Any, NamedTuple, Self
@@ -15,9 +15,10 @@ from sightline.calibration.manifest import manifest
 from sightline.calibration.parts.part import DATE
 from sightline.calibration.training_constants import FULL_WEIGHT
 from sightline.catalog import entry
-from sightline.catalog.index import minor_release
+from sightline.catalog.index import minor_release, release_line
 from sightline.content import record
 from sightline.cost.prices import OperatorCost, Prices
+from sightline.loading.serving import serving_from_mapping
 from sightline.prediction.beliefs import Beliefs, Gradient, learned
 from sightline.prediction.generation.engine_constants import InferenceConstants
 from sightline.prediction.generation.phases import PricedGeneration
@@ -36,6 +37,8 @@ from sightline.prediction.pass_times import PassTimes
 from sightline.program import Collective, MatrixVector, Operator
 from sightline.quantities import FOUR_IN_FIVE, larger, significant
 from sightline.scenario import GenerationScenario
+from sightline.simulation.server import server_of
+from sightline.validation.serving import MeasuredRun, measured_figure, served_figure
 
 FEWEST_ROWS = 5
 """Distinct measurements that a free constant moves."""
@@ -400,7 +403,7 @@ def _spreads(fit: InferenceFit) -> dict[str, float]:
     first = np.array([case.quantity == "ttft_s" for case in cases])
     pools = np.array([case.scenario.plan.disaggregate is not None for case in cases])
     spreads = {
-        "ttft_spread": _spread(errors, groups, first),
+        "ttft_spread": _spread(errors, groups, first if first.any() else ~first & ~pools),
         "tpot_spread": _spread(errors, groups, ~first & ~pools),
         "shared_share": significant(likeness(errors, groups)),
     }
@@ -483,14 +486,18 @@ class LeftOut(NamedTuple):
     """How often a term counts: the doublings of the context beyond the longest that is left; 1 for other terms."""
 
 
-def terms_of(engines: Sequence["Fits"]) -> dict[str, Any]:
-    """Return the terms by name, as standard deviations, and the errors that they come from."""
+def terms_of(engines: Sequence["Fits"], pools: Sequence[LeftOut] = ()) -> dict[str, Any]:
+    """Return the terms by name, as standard deviations, and the errors that they come from.
+
+    ``pools`` are first tokens of loads on workers for prompts and others for decoding.
+    """
     pairs = [pair for of_engine in engines for pair in of_engine.values()]
     fits, lines = [fit for _, fit in pairs], [fit for of, fit in pairs if of.line and not of.apart]
     found = {name: [one for fit in fits if (one := without(fit, name))] for name in LABELS}
     found["release"] += [_as_its_engine(fit) for fit in lines]
     found["year"] = [one for of_engine in engines for one in _of_other_releases(of_engine)]
     found["context"] = [one for fit in fits if (one := _far(fit))]
+    found["pools"] = pools
     terms = {name: further(cases) for name, cases in found.items()}
     residuals = {
         f"{name} left out": _statistics(cases, terms[name], 0.0 if name == "source" else terms["source"])
@@ -541,6 +548,24 @@ def _far(fit: InferenceFit) -> LeftOut | None:
     doublings = np.log2(contexts[far] / contexts[~far].max())
     errors = fit.errors_without(list(far))[far]
     return LeftOut(errors, ["far"] * int(far.sum()), _half_widths(fit)[far], doublings)
+
+
+def first_tokens(runs: Iterable[MeasuredRun], found: Mapping[str, "Fits"]) -> LeftOut:
+    """Return the mean times to first token of loads, to which no constant was fitted."""
+    errors, groups, half_widths = [], [], []
+    for run in runs:
+        scenario = serving_from_mapping(run.scenario)
+        engine, requests = scenario.plan.engine, [run.requests]
+        fit = found[engine.name][release_line(engine.version, separate_lines(engine.name))][1]
+        server = server_of(scenario, load=requests).running(
+            lambda _, own=fit.constants: InferenceConstants.from_mapping(own)  # type: ignore[misc]
+        )
+        of = server.serve(scenario, requests)
+        ttft_s = served_figure("ttft_s.mean", run, of.requests, of.first_token_s, of.last_token_s)
+        errors.append(np.log(ttft_s / measured_figure("ttft_s.mean", run)))
+        groups.append(f"{scenario.model.name} on {scenario.cluster.device.name}")
+        half_widths.append(fit.constants["ttft_spread"])
+    return LeftOut(np.array(errors), groups, np.array(half_widths), np.ones(len(errors)))
 
 
 def _half_widths(fit: InferenceFit) -> Array:
@@ -649,10 +674,13 @@ def separate_lines(engine: str) -> list[str]:
     return [one.line for one in SETS if one.engine == engine and one.line]
 
 
-def engine_entries(cases_of: Callable[[EngineSet], Sequence[MeasuredGeneration]]) -> dict[str, dict[str, Any]]:
+def engine_entries(
+    cases_of: Callable[[EngineSet], Sequence[MeasuredGeneration]], pools: Iterable[MeasuredRun]
+) -> dict[str, dict[str, Any]]:
     """Return the catalog's entries by kind and name: a set per engine, and what all say of unmeasured clusters.
 
-    ``cases_of`` returns the measurements that a set is fitted to.
+    ``cases_of`` returns the measurements that a set is fitted to, ``pools`` are loads on workers for prompts and others
+    for decoding.
     """
     found = {engine: fits_of(engine, cases_of) for engine in dict.fromkeys(one.engine for one in SETS)}
     entries = {f"inference/{engine}": entry_of(fits) for engine, fits in found.items()}
@@ -662,7 +690,7 @@ def engine_entries(cases_of: Callable[[EngineSet], Sequence[MeasuredGeneration]]
         "date": DATE,
         "evidence": "fitted",
         "source": "fit splits of the published suites of generation, all engines together",
-        **terms_of([*found.values()]),
+        **terms_of([*found.values()], [first_tokens(pools, found)]),
         "sites": site_shifts([(one.engine, fit) for one, fit in fits]),
     }
     return entries

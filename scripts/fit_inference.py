@@ -17,6 +17,7 @@ from engine_cases import cases_of
 from engine_fit import engine_entries
 
 from sightline.validation.evaluation import suites
+from sightline.validation.serving.aiconfigurator import aiconfigurator_pools
 
 CATALOG = Path(__file__).parents[1] / "src" / "sightline" / "catalog" / "data"
 
@@ -35,7 +36,8 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="folder of the public data sets")
     options = parser.parse_args()
     known = suites(options.data)
-    for name, entry in engine_entries(lambda of: cases_of(of, known)).items():
+    pools = (run for run in aiconfigurator_pools(options.data).read() if run.split == "fit")
+    for name, entry in engine_entries(lambda of: cases_of(of, known), pools).items():
         text = yaml.dump(entry, Dumper=_PlainDumper, sort_keys=False, default_flow_style=None, width=120)
         (CATALOG / f"{name}.yaml").write_text(text, encoding="utf-8")
 

@@ -136,7 +136,7 @@ class Server:
     def _half_widths(self, pool: Replicas) -> tuple[float, float]:
         """Those of a pool, narrower where its server was measured."""
         mean = _mean_request(pool.plan.scenario, self.lengths)
-        first, step = served_spreads(mean, pool.constants)
+        first, step = served_spreads(mean, pool.constants, pools=self.pools[-1].plan.role == DECODE)
         if self.known is None or not first or not step:
             return first, step
         narrowed = self.known.narrowed(mean, {"ttft_s": first, "tpot_s": step})

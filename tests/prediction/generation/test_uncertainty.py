@@ -159,6 +159,8 @@ def test_iterations_with_prompts_are_less_sure_where_no_first_token_was_fitted()
     assert first_token_spread() > 0
     both = replace(constants, ttft_spread=2 * constants.tpot_spread)
     assert served_spreads(scenario, both) == spreads(scenario, both)
+    pools = hypot(first, FOUR_IN_FIVE * TERMS.pools)
+    assert served_spreads(scenario, constants, pools=True) == (pytest.approx(pools), step)
 
 
 def test_a_model_that_was_not_read_whole_is_as_uncertain_as_one_of_another_kind():

@@ -50,6 +50,8 @@ class Extrapolation(Stated):
     """The same per square root of a year between it and the nearest of them, where that is more."""
     context: float
     """Per doubling of the context beyond the longest fitted."""
+    pools: float
+    """Of first tokens under a load where prefill has workers of its own: no fit has any."""
 
 
 @cache
@@ -151,14 +153,19 @@ def spreads(scenario: GenerationScenario, constants: InferenceConstants) -> tupl
     return sqrt(first**2 + _further(prefills, constants)), sqrt(step**2 + _further(scenario, constants))
 
 
-def served_spreads(scenario: GenerationScenario, constants: InferenceConstants) -> tuple[float, float]:
+def served_spreads(
+    scenario: GenerationScenario, constants: InferenceConstants, *, pools: bool = False
+) -> tuple[float, float]:
     """Return the half-widths of iterations with prompts and of those that only decode, under a load.
 
     They are those of first and of further tokens. An engine that was fitted to further tokens alone has one spread for
-    both (`scripts/engine_fit.py`), of which first tokens know nothing: theirs have what they have elsewhere on top.
+    both (`scripts/engine_fit.py`), of which first tokens know nothing: theirs have what they have elsewhere on top, and
+    in ``pools`` of workers for prompts and for decoding what measured pools are off by.
     """
     first, step = spreads(scenario, constants)
-    if first > 0 and constants.ttft_spread == constants.tpot_spread:
+    if first > 0 and pools:
+        first = hypot(first, FOUR_IN_FIVE * load_extrapolation().pools)
+    elif first > 0 and constants.ttft_spread == constants.tpot_spread:
         first = hypot(first, first_token_spread())
     return first, step
 
