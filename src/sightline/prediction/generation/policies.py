@@ -19,10 +19,12 @@ from sightline.prediction.generation.phases import (
     Place,
     PricedGeneration,
     decode_phase,
+    new_tokens,
     of_some,
     prefill_phase,
     price_generation,
 )
+from sightline.prediction.generation.replica import drafted_tokens
 from sightline.profile.metrics import latency_s, output_tokens_per_s
 from sightline.program.blocks.layer import cached_bytes
 from sightline.program.formats import Formats
@@ -130,7 +132,7 @@ def _resident_workers(workers: Workers) -> Workers:
 
 
 def of_resident(priced: PricedGeneration) -> PricedGeneration:
-    """Return the passes of the sequences that fit at a time, where a steady loop asks for more; others wait.
+    """Return the passes of the sequences that run at a time, where a steady loop asks for more; others wait.
 
     An engine that reserves a sequence's whole cache admits fewer than one that hands out blocks as sequences grow,
     whose sequences on average stand half-way. Where not even one sequence a rank fits, the question stays as it was
@@ -154,7 +156,17 @@ def _fitting(priced: PricedGeneration) -> Number:
     kept = 1.0 if reserves else (work.prompt_tokens + work.output_tokens / 2.0) / whole
     share = room / larger(memory["kv_cache"] * kept, 1.0)
     ranks = plan.data_parallel * plan.replicas
-    return either(work.batch * share >= ranks, np.floor(work.batch * share), work.batch * 1.0)
+    fitting = either(work.batch * share >= ranks, np.floor(work.batch * share), work.batch * 1.0)
+    return smaller(fitting, ranks * _beside_prompts(priced.scenario))
+
+
+def _beside_prompts(scenario: GenerationScenario) -> Number:
+    """Sequences of a rank that run at once: where steps take whole prompts along, these need room in the budget."""
+    plan, work = scenario.plan, scenario.workload
+    if plan.max_batched_tokens is None or not plan.engine.scheduling.mixed_batches:
+        return np.inf
+    left = larger(plan.max_batched_tokens - new_tokens(scenario), 0.0)
+    return either(plan.chunked_prefill, np.inf, 1.0 + left // (1.0 + drafted_tokens(plan)))
 
 
 def _steady_course(workers: Workers, prefill: Phase, decode: Phase, constants: InferenceConstants) -> Course:
@@ -168,12 +180,14 @@ def _steady_course(workers: Workers, prefill: Phase, decode: Phase, constants: I
     priced, steps = workers.prefilling, larger(decode.passes, 1.0)
     # Those that were prefilled with it hold nobody up.
     together = priced.prompts * priced.of_each(priced.chunks.micro_batches)
-    others = larger(work.batch / (plan.data_parallel * plan.replicas) - together, 0.0) / priced.prompts
+    rest = larger(work.batch / (plan.data_parallel * plan.replicas) - together, 0.0)
+    # Who is alone waits for no step of others.
+    others, accompanied = rest / priced.prompts, smaller(rest, 1.0)
     if not plan.engine.scheduling.mixed_batches:
         # Equally long sequences come in waves: each waits for half of its wave before its prefill, for half behind it.
         waited = others * (0.5 if work.equal_lengths else 0.0)
         replaced = others - waited
-        ahead = decode.passes / steps
+        ahead = accompanied * decode.passes / steps
         return Course(decode=decode, rounds=1.0 + waited + replaced / steps, ahead=ahead, replaced=replaced)
     taken = 1.0 - _spared(workers.decoding, prefill, decode, constants)
     shared = others * prefill.passes
@@ -183,7 +197,7 @@ def _steady_course(workers: Workers, prefill: Phase, decode: Phase, constants: I
     return Course(
         decode=replace(decode, passes=passes * decoding),
         rounds=1.0 + others * behind,
-        ahead=passes * behind + prefill.passes * taken,
+        ahead=accompanied * (passes * behind + prefill.passes * taken),
         replaced=others * decoding,
     )
 
