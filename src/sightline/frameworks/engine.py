@@ -426,9 +426,7 @@ class Engine:
         # With more in reserve than there is nothing fits, and the engine does not start.
         return larger(np.round((memory_bytes - larger(kept, least)) / memory_bytes, 3), LEAST_SHARE)
 
-    def captured_sequences(
-        self, device: str, memory_bytes: float, tensor_parallel: Count, groups: Count
-    ) -> Number:
+    def captured_sequences(self, device: str, memory_bytes: float, tensor_parallel: Count, groups: Count) -> Number:
         """Return the sequences of the largest decode step that a graph captures; inf where none is known."""
         few, many = self.serving.class_of(device, memory_bytes).captured_sequences or (inf, inf)
         captured = either(tensor_parallel * groups < MANY_RANKS, few, many)
