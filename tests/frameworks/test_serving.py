@@ -36,6 +36,29 @@ def test_limits_follow_the_memory_of_the_device(
 
 
 @pytest.mark.parametrize(
+    ("plan", "cluster", "tokens"),
+    [
+        ({"framework": "sglang"}, "1x rtx-4090", 24),
+        ({"framework": "sglang"}, "4x rtx-4090", 80),
+        ({"framework": "sglang"}, "2x h100-sxm-80gb", 256),
+        ({"framework": "sglang"}, "4x h100-sxm-80gb", 512),
+        ({"framework": "sglang", "speculative": {"tokens": 3, "acceptance": 0.7}}, "2x h100-sxm-80gb", 1024),
+        ({"framework": "sglang", "framework_version": "0.4"}, "1x rtx-4090", 8),
+        ({"framework": "sglang", "framework_version": "0.4"}, "4x rtx-4090", 80),
+        ({"framework": "sglang", "framework_version": "0.4"}, "4x h100-sxm-80gb", 160),
+        ({"framework": "sglang", "framework_version": "0.4", "data_parallel": 4}, "4x h100-sxm-80gb", 96),
+        ({"framework": "vllm"}, "1x rtx-4090", 512),
+        ({"framework": "vllm", "max_sequences": 16}, "1x rtx-4090", 32),
+        ({"framework": "vllm", "cuda_graphs": False}, "1x rtx-4090", 0),
+    ],
+)
+def test_the_largest_captured_step_follows_engine_device_and_ranks(plan, cluster: str, tokens: int) -> None:
+    work = {"task": "generate", "batch": 8, "prompt_tokens": 128, "output_tokens": 8}
+    asked = generation_from_mapping({"model": "mixtral-8x7b", "cluster": cluster, "workload": work, "plan": plan})
+    assert asked.plan.captured_tokens(asked.model, asked.cluster.device, decode=True) == tokens
+
+
+@pytest.mark.parametrize(
     ("version", "cluster", "ranks", "groups", "budget", "share", "tokens"),
     [
         ("", "1x h100-sxm-80gb", 1, 1, None, 0.835, 8192),

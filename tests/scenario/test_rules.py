@@ -260,7 +260,7 @@ def test_every_rule_of_training_is_asked_of_a_full_scenario(monkeypatch: pytest.
 
 
 def test_every_rule_of_generation_is_asked_of_a_full_scenario(monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = {"expert_tensor_parallel": 8, "max_sequences": 8, "quantization": "fp8"}
+    plan = {"expert_tensor_parallel": 8, "max_sequences": 8, "quantization": "fp8", "max_batched_tokens": 8192}
     pools = {"disaggregate": {"prefill": {"tensor_parallel": 4}, "decode": {"tensor_parallel": 4}}}
 
     def load(plan: dict[str, Any]) -> GenerationScenario:

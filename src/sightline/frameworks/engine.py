@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from sightline.content import description, fix_mappings
-from sightline.quantities import Count, Number, either, larger
+from sightline.quantities import Count, Number, either, larger, smaller
 
 Policy = Literal["vllm", "vllm-0", "sglang", "tgi", "lightllm", "transformers", "tensorrt-llm", "orca", "static"]
 Order = Literal["fcfs", "priority", "longest-prefix"]
@@ -31,9 +31,9 @@ class DeviceClass:
     """Beginnings of names of devices that the class leaves out."""
     max_sequences: int | None = None
     max_batched_tokens: int | None = None
-    captured_sequences: tuple[int, int] = (0, 0)
+    captured_sequences: tuple[int, int] | None = None
     """Sequences of the largest decode step that a graph captures, on fewer than ``MANY_RANKS`` and on more; a reserve
-    of memory has room for it."""
+    of memory has room for it. None: as many as the engine's kernels say."""
 
 
 MANY_RANKS = 4
@@ -95,6 +95,8 @@ class Serving:
     """Decode steps in which it does."""
     group_answer_share: float = 1.0
     """What both shares are multiplied by where data-parallel ranks share experts."""
+    captured_with_groups: float = inf
+    """Sequences of the largest decode step that a graph captures where data-parallel ranks share experts, at most."""
     groups_share_budget: bool = False
     """Those ranks divide the tokens of an iteration among them."""
     computes_last: bool = False
@@ -192,6 +194,8 @@ class EngineKernels:
     """New tokens up to which passes with prompts run from captured graphs too, but for their attention; 0: none do."""
     captured_decodes: float = inf
     """The same of passes that only decode."""
+    captured_per_sequence: float = inf
+    """The same of any pass for each sequence that may run and each token that it has in a pass, where that is less."""
     python_launches: bool = False
     """Without graphs a pass is Python that calls kernel by kernel (`eager_launch_s`), neither compiled nor C++."""
     joins_attention: bool = False
@@ -409,8 +413,7 @@ class Engine:
         if keeps is None or self.memory.fractions_by_ranks:
             return share
         known = self.serving.class_of(device, memory_bytes)
-        few, many = known.captured_sequences
-        captured = either(ranks < MANY_RANKS, few, many)
+        captured = self.captured_sequences(device, memory_bytes, tensor_parallel, groups)
         tokens = known.max_batched_tokens or 0 if budget is None else budget * groups
         grouped = either(captured > LARGE_STEP, keeps.large_group_bytes, keeps.group_bytes) * groups
         kept = (
@@ -422,6 +425,12 @@ class Engine:
         least = keeps.least_bytes if memory_bytes > LARGE_DEVICE else 0.0
         # With more in reserve than there is nothing fits, and the engine does not start.
         return larger(np.round((memory_bytes - larger(kept, least)) / memory_bytes, 3), LEAST_SHARE)
+
+    def captured_sequences(self, device: str, memory_bytes: float, tensor_parallel: Count, groups: Count) -> Number:
+        """Return the sequences of the largest decode step that a graph captures; inf where none is known."""
+        few, many = self.serving.class_of(device, memory_bytes).captured_sequences or (inf, inf)
+        captured = either(tensor_parallel * groups < MANY_RANKS, few, many)
+        return smaller(captured, either(groups > 1, self.serving.captured_with_groups, inf))
 
     @property
     def all_reduce_library(self) -> str:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from sightline.content import description, fields_of
-from sightline.quantities import BYTES, BYTES_PER_SECOND, SECONDS, Count, Number, either, plain
+from sightline.quantities import BYTES, BYTES_PER_SECOND, SECONDS, Count, Number, either, plain, smaller
 from sightline.scenario.cluster import Cluster, Device, Question
 from sightline.scenario.model import Model
 from sightline.scenario.plan import AMOUNT, DEGREE
@@ -227,10 +227,17 @@ class GenerationPlan:
         )
         return replace(self, memory_fraction=plain(share))
 
-    def captured_tokens(self, *, decode: bool) -> Number:
+    def captured_tokens(self, model: Model, device: Device, *, decode: bool) -> Number:
         """Return the new tokens up to which passes run from captured graphs, those that only decode or the others."""
-        kernels = self.engine.kernels
-        return either(self.cuda_graphs, kernels.captured_decodes if decode else kernels.captured_tokens, 0.0)
+        kernels, about = self.engine.kernels, (device.name, float(device.memory_bytes))
+        each = 1.0 if self.speculative is None else 1.0 + self.speculative.tokens
+        most: Number = kernels.captured_decodes if decode else kernels.captured_tokens
+        if self.max_sequences is not None:
+            most = smaller(most, kernels.captured_per_sequence * self.max_sequences * each)
+        if decode:
+            groups = self.groups(model)
+            most = smaller(most, each * self.engine.captured_sequences(*about, self.tensor_parallel, groups))
+        return either(self.cuda_graphs, most, 0.0)
 
     def to_dict(self) -> dict[str, Any]:
         """The plan's fields by name, the engine under ``framework``."""

@@ -130,7 +130,7 @@ def iteration_times(
     plan, c = worker.plan, in_loop(worker, constants)
     even = _Tables(worker, replace(c, long_prefill_slowdown=1.0), {} if passes is None else passes)
     new = float(1.0 + drafted_tokens(plan))
-    speculates = plan.speculative is not None
+    speculates, about = plan.speculative is not None, (worker.model, worker.scenario.cluster.device)
     decodes, drafts = even.decodes(axis_points(sequences, COUNT_BITS), new)
     decode_attention, decode_launches = even.decode_attention(sequences, context, new)
     prompt_attention, prompt_launches = even.prompt_attention(tokens, context)
@@ -146,8 +146,8 @@ def iteration_times(
         decode_launches=decode_launches,
         prompt_launches=prompt_launches,
         tokens_per_decode=new,
-        captured_decodes=float(plan.captured_tokens(decode=True)),
-        captured_tokens=float(plan.captured_tokens(decode=False)),
+        captured_decodes=float(plan.captured_tokens(*about, decode=True)),
+        captured_tokens=float(plan.captured_tokens(*about, decode=False)),
         launch_s=float(launch_time_s(plan, c)),
         iteration_s=float(c.iteration_s + speculates * c.drafting_s),
         sequence_s=float(c.sequence_s + speculates * c.drafted_sequence_s),

@@ -3,6 +3,8 @@
 import pytest
 from generation_scenarios import generation
 
+import sightline as sl
+from sightline.errors import InputError
 from sightline.loading import generation_from_mapping
 from sightline.prediction.generation.batch_profile import predict_generation
 from sightline.prediction.generation.engine_constants import load_inference
@@ -97,3 +99,48 @@ def test_a_group_of_equal_prompts_does_not_wait_for_itself():
     assert tpot("tensorrt-llm", 8, work={"prompt_tokens": 256, "equal_lengths": True}) == pytest.approx(alone)
     assert tpot("tensorrt-llm", 8, work={"prompt_tokens": 256}) > 1.01 * alone
     assert tpot("tensorrt-llm", 16, work={"prompt_tokens": 256, "equal_lengths": True}) > alone
+
+
+def both(framework, clients, prompt, output, *, equal=False):
+    """The steady loop as it is predicted, and as a closed loop of as many clients is simulated."""
+    shared = {"model": "llama-3.1-8b", "cluster": "1x h100-sxm-80gb", "plan": {"framework": framework}}
+    work = {"prompt_tokens": prompt, "output_tokens": output}
+    steady = {**work, "batch": clients, "continuous": True, "equal_lengths": equal}
+    answers = output if equal else {"distribution": "lognormal", "mean": output, "cv": 0.3}
+    requests = {"count": 40 * clients, "prompt_tokens": prompt, "output_tokens": answers}
+    served = {"requests": requests, "arrival": {"process": "closed", "concurrency": clients}}
+    predicted = sl.predict(sl.load({**shared, "workload": {"task": "generate", **steady}}))
+    simulated = sl.simulate(sl.load({**shared, "workload": {"task": "serve", **served}}), intervals=False)
+    return predicted, simulated
+
+
+@pytest.mark.parametrize("framework", ["vllm", "sglang", "tensorrt-llm"])
+@pytest.mark.parametrize("load", [(1, 128, 4), (8, 1024, 128), (64, 1024, 128), (8, 8000, 256)])
+def test_a_steady_loop_is_what_a_simulated_closed_loop_comes_to(framework, load):
+    predicted, simulated = both(framework, *load)
+    low, high = predicted.interval["tpot_s"]
+    assert low < simulated.tpot_s["mean"] < high
+    low, high = predicted.interval["output_tokens_per_s"]
+    assert low < simulated.output_tokens_per_s < high
+
+
+@pytest.mark.parametrize("load", [(64, 1024, 128), (8, 8192, 256), (8, 32000, 100)])
+def test_waves_of_equal_lengths_are_those_of_the_simulator_where_prompts_go_first(load):
+    predicted, simulated = both("sglang", *load, equal=True)
+    for name in ("ttft_s", "tpot_s"):
+        low, high = predicted.interval[name]
+        assert low < getattr(simulated, name)["mean"] < high
+
+
+@pytest.mark.parametrize("framework", ["vllm", "sglang", "tensorrt-llm"])
+def test_who_is_alone_waits_for_nobody(framework):
+    alone = {"prompt_tokens": 128, "output_tokens": 4}
+    static = loop(framework, 1, work=alone | {"continuous": False})
+    assert loop(framework, 1, work=alone).latency_s == pytest.approx(static.latency_s)
+
+
+def test_a_prompt_that_fills_the_budget_runs_beside_nobody():
+    predicted, simulated = both("tensorrt-llm", 8, 8192, 256, equal=True)
+    assert predicted.output_tokens_per_s == pytest.approx(simulated.output_tokens_per_s, rel=0.05)
+    with pytest.raises(InputError, match="max_batched_tokens"):
+        loop("tensorrt-llm", 8, work={"prompt_tokens": 8193})

@@ -97,13 +97,15 @@ def _fitting(scenario: GenerationScenario, columns: Columns, rejected: Counter[s
     count = len(columns["batch"])
     if not count:
         return None, columns
-    workers = policy_of(scenario).price(scenario)
+    policy = policy_of(scenario)
+    workers = policy.price(scenario)
     total = generation_memory(workers.decoding, workers.prefilling, scenario.workload)["total"]
     fits = np.broadcast_to(total <= scenario.cluster.device.memory_bytes * scenario.plan.memory_fraction, count)
     if fits.all():
-        return workers, columns
+        return policy.admitted(workers), columns
     rejected["memory"] += count - int(np.count_nonzero(fits))
-    return workers.of_some(np.flatnonzero(fits)) if fits.any() else None, _some(columns, fits)
+    fitting = policy.admitted(workers.of_some(np.flatnonzero(fits))) if fits.any() else None
+    return fitting, _some(columns, fits)
 
 
 DOUBLED = 2 ** np.arange(21, dtype=np.int64)

@@ -112,8 +112,8 @@ def cut(scenario: GenerationScenario, sequences: Number) -> Chunks:
     """
     plan, work = scenario.plan, scenario.workload
     budget = plan.max_batched_tokens
-    reused = work.prefix_tokens * 1.0 if plan.prefix_cache else 0.0
-    new = larger(work.prompt_tokens - reused, 1.0)
+    new = new_tokens(scenario)
+    reused = work.prompt_tokens - new
     arriving: Number = sequences / work.output_tokens if work.continuous else sequences
     if work.continuous and not work.equal_lengths:
         arriving = smaller(arriving / -np.expm1(-arriving), sequences)
@@ -141,6 +141,12 @@ def cut(scenario: GenerationScenario, sequences: Number) -> Chunks:
         passes=new / piece * rounds,
         micro_batches=parts,
     )
+
+
+def new_tokens(scenario: GenerationScenario) -> Number:
+    """Return the tokens of each prompt that no prefix cache holds."""
+    work = scenario.workload
+    return larger(work.prompt_tokens - (work.prefix_tokens * 1.0 if scenario.plan.prefix_cache else 0.0), 1.0)
 
 
 def micro_batches(plan: GenerationPlan, sequences: Number, new_tokens: Number) -> Number:

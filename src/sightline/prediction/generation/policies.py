@@ -19,10 +19,12 @@ from sightline.prediction.generation.phases import (
     Place,
     PricedGeneration,
     decode_phase,
+    new_tokens,
     of_some,
     prefill_phase,
     price_generation,
 )
+from sightline.prediction.generation.replica import drafted_tokens
 from sightline.profile.metrics import latency_s, output_tokens_per_s
 from sightline.program.blocks.layer import cached_bytes
 from sightline.program.formats import Formats
@@ -156,13 +158,23 @@ def _fitting(priced: PricedGeneration) -> Number:
     kept = 1.0 if reserves else (work.prompt_tokens + work.output_tokens / 2.0) / whole
     batch = _running(plan, work)
     fitting = np.floor(batch * smaller(room / larger(memory["kv_cache"] * kept, 1.0), 1.0))
-    return either(fitting >= plan.data_parallel * plan.replicas, fitting, batch)
+    ranks = plan.data_parallel * plan.replicas
+    return smaller(either(fitting >= ranks, fitting, batch), ranks * _beside_prompts(priced.scenario))
 
 
 def _running(plan: GenerationPlan, work: Generate) -> Number:
     """Sequences of all ranks that run at a time by the plan's limit, as far as there are any."""
     limit = np.inf if plan.max_sequences is None else plan.max_sequences * plan.data_parallel * plan.replicas
     return smaller(work.batch * 1.0, limit)
+
+
+def _beside_prompts(scenario: GenerationScenario) -> Number:
+    """Sequences of a rank that run at once: where steps take whole prompts along, these need room in the budget."""
+    plan = scenario.plan
+    if plan.max_batched_tokens is None or not plan.engine.scheduling.mixed_batches:
+        return np.inf
+    left = larger(plan.max_batched_tokens - new_tokens(scenario), 0.0)
+    return either(plan.chunked_prefill, np.inf, 1.0 + left // (1.0 + drafted_tokens(plan)))
 
 
 def _steady_course(workers: Workers, prefill: Phase, decode: Phase, constants: InferenceConstants) -> Course:
@@ -178,12 +190,14 @@ def _steady_course(workers: Workers, prefill: Phase, decode: Phase, constants: I
     priced, steps = workers.prefilling, larger(decode.passes, 1.0)
     # Those that were prefilled with it hold nobody up.
     together = priced.prompts * priced.of_each(priced.chunks.micro_batches)
-    others = larger(work.batch / (plan.data_parallel * plan.replicas) - together, 0.0) / priced.prompts
+    rest = larger(work.batch / (plan.data_parallel * plan.replicas) - together, 0.0)
+    # Who is alone waits for no step of others.
+    others, accompanied = rest / priced.prompts, smaller(rest, 1.0)
     if not plan.engine.scheduling.mixed_batches:
         # Equally long sequences come in waves: each waits for half of its wave before its prefill, for half behind it.
         waited = others * (0.5 if work.equal_lengths else 0.0)
         replaced = others - waited
-        ahead = decode.passes / steps
+        ahead = accompanied * decode.passes / steps
         rounds = 1.0 + waited + replaced / steps
         return Course(decode=decode, rounds=rounds, ahead=ahead, replaced=replaced, waves=waves)
     taken = 1.0 - _spared(workers.decoding, prefill, decode, constants)
@@ -194,7 +208,7 @@ def _steady_course(workers: Workers, prefill: Phase, decode: Phase, constants: I
     return Course(
         decode=replace(decode, passes=passes * decoding),
         rounds=1.0 + others * behind,
-        ahead=passes * behind + prefill.passes * taken,
+        ahead=accompanied * (passes * behind + prefill.passes * taken),
         replaced=others * decoding,
         waves=waves,
     )

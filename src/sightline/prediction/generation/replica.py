@@ -332,7 +332,7 @@ def iteration_of(
     groups, times = batch.kernels.batch, _without(device_times(worker, batch, c), saved_s)
     decodes = any(group.decode for group in groups.groups)
     rounds, sends = (1.0, either(p > 1.0, p, 0.0)) if decodes else ((p + m - 1.0) / p, p + m - 2.0)
-    launching_s = _launching_s(worker.plan, groups, times, c)
+    launching_s = _launching_s(worker, groups, times, c)
     waits_s = launch_waits_s(launching_s, times.device_s)
     once_s, each_s, intake_s = _scheduling_s(worker, groups, c, m)
     if worker.schedules_ahead:
@@ -451,9 +451,10 @@ def launch_time_s(plan: GenerationPlan, c: InferenceConstants) -> Number:
     return c.launch_s if plan.cuda_graphs or not plan.engine.kernels.python_launches else c.eager_launch_s
 
 
-def _launching_s(plan: GenerationPlan, batch: Batch, times: PassTimes, c: InferenceConstants) -> Number:
+def _launching_s(worker: Worker, batch: Batch, times: PassTimes, c: InferenceConstants) -> Number:
     """Seconds in which the host launches a pass kernel by kernel; none from captured graphs."""
-    captured = batch.tokens <= plan.captured_tokens(decode=batch.decode)
+    plan, device = worker.plan, worker.scenario.cluster.device
+    captured = batch.tokens <= plan.captured_tokens(worker.model, device, decode=batch.decode)
     return either(captured, 0.0, launch_time_s(plan, c) * times.launches)
 
 

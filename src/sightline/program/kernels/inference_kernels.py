@@ -472,7 +472,7 @@ def inference_kernels(scenario: GenerationScenario, formats: Formats, batch: Bat
         shape=scenario.model.own_heads,
         identical_tokens=scenario.workload.repeated_token,
         expands_weights=expands,
-        captured_tokens=plan.captured_tokens(decode=False),
+        captured_tokens=plan.captured_tokens(scenario.model, device, decode=False),
         adapters=plan.lora_adapters,
         sampling=scenario.workload.sampling,
         expert_multiples=next(

@@ -164,6 +164,15 @@ def sequences_in_flight(
     )
 
 
+def whole_prompts(prompt_tokens: Count, max_batched_tokens: Count, chunked_prefill: Count) -> Checks:
+    """An iteration takes any prompt in chunks, or has room for a whole one."""
+    yield Check(
+        (chunked_prefill != 0) | (prompt_tokens <= max_batched_tokens),
+        "workload.prompt_tokens is {prompt_tokens}; allowed: up to plan.max_batched_tokens {max_batched_tokens}, as "
+        "plan.chunked_prefill is false",
+    )
+
+
 def prefix_tokens(prefix_tokens: Count, prompt_tokens: Count) -> Checks:
     """The last token of a prompt is always computed."""
     yield Check(
