@@ -273,6 +273,14 @@ def test_work_that_hides_or_fills_is_counted_once(model, cluster, plan):
     assert not laws.broken(scenario)
 
 
+def test_messages_hide_behind_passes_that_gathers_lengthen():
+    """Chunks that wait for their gathered parameters give the messages between stages as much time."""
+    plan = {"framework": "reference", "dtype": "fp32", "zero_stage": 3, "pipeline_parallel": 4, "micro_batch": 1}
+    plan |= {"schedule": "interleaved", "virtual_stages": 2, "recompute": "none"}
+    asked = {"model": "smollm-1.7b", "cluster": "32x rtx-3080", "sequence_length": 127, "global_batch": 128}
+    assert not laws.broken(training(**asked, plan=plan))
+
+
 def test_more_flops_alone_make_no_matrix_unit():
     plan = {"framework": "llama.cpp", "speculative": DRAFTS, "quantization": "q4_0"}
     for engine in (plan, {"disaggregate": {"prefill": {}, "decode": {}}}):
