@@ -158,11 +158,10 @@ class InferenceConstants(Stated):
     def linked_by(self, link: Interconnect) -> "InferenceConstants":
         """The same engine over links of a kind that its collectives may never have been fitted on.
 
-        What ranks lose over a switch says nothing of PCIe, nor the other way: there collectives are those of the
-        library, as engines that were not measured have them.
+        What ranks lose over NVLink's switches says nothing of PCIe or of another maker's mesh and library: there
+        collectives are those of the library, as engines that were not measured have them.
         """
-        over_pcie = link.topology == PCIE
-        if not self.fitted_links or any((fitted == PCIE) == over_pcie for fitted in self.fitted_links):
+        if not self.fitted_links or link.topology in self.fitted_links:
             return self
         usual, _ = load_inference(UNMEASURED)
         names = ("collective_slowdown", "synchronization_s", "long_prefill_slowdown")
