@@ -12,7 +12,6 @@ from typing import Any
 from sightline.catalog import entry, names
 from sightline.catalog.index import minor_release
 from sightline.content import description
-from sightline.cost.collectives.libraries import PCIE
 from sightline.cost.families import Stated, family_of
 from sightline.cost.matmul import borrows
 from sightline.frameworks.behavior import measured_line
