@@ -26,6 +26,7 @@ HOST_TIMES = (
     "prefill_s",
     "prompt_token_s",
     "handover_s",
+    "worker_s",
     "drafting_s",
     "drafted_sequence_s",
 )
@@ -72,6 +73,9 @@ class InferenceConstants(Stated):
     """Host time per prompt token of a prefill: tokenization, block tables, copies."""
     handover_s: float = 0.0
     """Host time per boundary between pipeline stages that wait for each other, in addition to the transfer itself."""
+    worker_s: float = 0.0
+    """Host time per iteration for each rank of a replica after the first, where one process calls them in turn and
+    compares their results, as vLLM of 2023 did (``_run_workers`` of engine/llm_engine.py)."""
     drafting_s: float = 0.0
     """Host time that drafting adds to an iteration: launches of the drafting passes, choice of the tokens to keep."""
     drafted_sequence_s: float = 0.0
