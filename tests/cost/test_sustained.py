@@ -7,6 +7,7 @@ import pytest
 
 from sightline.calibration.manifest import manifest
 from sightline.calibration.parts.matmul import fit_sustained
+from sightline.cost.attention_constants import load_prefill_attention, prefill_constants
 from sightline.cost.clock import SustainedLaw, shipped_law, sustained_share
 from sightline.cost.matmul import at_power, borrowed_matmul, load_matmul, matmul_constants
 from sightline.loading.clusters import read_cluster
@@ -72,6 +73,25 @@ def test_less_power_slows_long_products_and_more_frees_them():
     assert at_power(c, 0.8).peak_fraction == c.peak_fraction
     assert kept(at_power(c, 1.05)) == pytest.approx(1.05 * kept(c))
     assert at_power(c, 2.0).peak_fraction == 1.0
+
+
+def test_a_library_slows_short_products_as_much_as_long_ones():
+    c = load_matmul("a100-sxm")
+    slower = at_power(c, 0.7, 0.7)
+    assert (slower.peak_fraction, slower.throttled_share) == pytest.approx((0.7 * c.peak_fraction, c.throttled_share))
+
+
+def test_a_device_whose_best_product_was_published_has_its_own_library():
+    stated = manifest("matmul")["sustained"]["best"]
+    for name in ("mi300x", "mi355x", "gaudi3"):
+        assert sustained_share(device(name), shipped_law()) == pytest.approx(stated[name], rel=0.01)
+
+
+@pytest.mark.parametrize(("name", "library"), [("mi300x", 0.659), ("v100-sxm2-32gb", 1.0)])
+def test_attention_reaches_what_products_do_of_the_usual_library(name, library):
+    prefill, generic = prefill_constants(device(name)), load_prefill_attention("generic")
+    assert prefill.peak_fraction == pytest.approx(library * generic.peak_fraction)
+    assert prefill.memory_fraction == generic.memory_fraction
 
 
 def test_boards_of_little_power_keep_less_of_the_peak_than_the_family_that_lends():

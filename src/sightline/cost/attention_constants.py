@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 from sightline.catalog import entry
 from sightline.content import record
-from sightline.cost.clock import REFERENCE_HZ, clock_hz
+from sightline.cost.clock import REFERENCE_HZ, clock_hz, library_share, shipped_law
 from sightline.cost.families import UNMEASURED, Stated, family_of, stated_values
 from sightline.cost.residual_surface import ResidualSurface
 from sightline.program import CachedAttention
@@ -159,6 +159,8 @@ def load_prefill_attention(family: str) -> AttentionConstants:
 
 IN_CYCLES = ("latency_s", "split_s", "sequence_s")
 """Times of a kernel's start, of joining and planning its parts. A tile's start waits for memory instead."""
+OF_PEAK = ("peak_fraction", "compute_fraction")
+"""Shares of the peak, of which a device's library reaches as much in attention as in products."""
 
 
 def prefill_constants(device: Device) -> AttentionConstants:
@@ -171,11 +173,12 @@ def at_clock_of(device: Device, family: str, constants: Kernel) -> Kernel:
     """Return the constants of a family as they are on ``device``."""
     if family != UNMEASURED:
         return constants
-    stated = {name: getattr(constants, name) for name in IN_CYCLES if hasattr(constants, name)}
+    stated = {name: getattr(constants, name) for name in (*IN_CYCLES, *OF_PEAK) if hasattr(constants, name)}
     return replace(constants, **at_clock(stated, device))
 
 
 def at_clock(constants: Mapping[str, Any], device: Device) -> dict[str, Any]:
-    """Constants of several devices together as they are on ``device``: as many cycles at its clock."""
-    slower = REFERENCE_HZ / clock_hz(device)
-    return {name: value * slower if name in IN_CYCLES else value for name, value in constants.items()}
+    """Constants of several devices together as they are on ``device``: as many cycles at its clock, by its library."""
+    factors = dict.fromkeys(IN_CYCLES, REFERENCE_HZ / clock_hz(device))
+    factors |= dict.fromkeys(OF_PEAK, library_share(device, shipped_law()))
+    return {name: value * factors[name] if name in factors else value for name, value in constants.items()}

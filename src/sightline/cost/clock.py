@@ -14,7 +14,7 @@ while waiting for memory takes its time at any clock.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -104,6 +104,8 @@ class SustainedLaw(Stated):
     """Energy of an operation in silicon of 12 nm over that of later one."""
     makers: Mapping[str, float]
     """Share that the library of a maker reaches of what power allows; only devices of these makers follow the rule."""
+    devices: Mapping[str, float] = field(default_factory=dict)
+    """The same on a device whose best product was published, where the maker's library is not the usual one."""
 
 
 @cache
@@ -124,5 +126,10 @@ def sustained_share(device: Device, law: SustainedLaw) -> Number | None:
     if architecture["maker"] not in law.makers or not any(dtype in device.peak_flops for dtype in SIXTEEN_BITS):
         return None
     watts = watts_per_tflops(device) / (law.process_energy if "process" in architecture else 1.0)
-    share: Number = law.makers[architecture["maker"]] / (1.0 + law.scale * watts**-law.exponent)
+    share: Number = library_share(device, law) / (1.0 + law.scale * watts**-law.exponent)
     return smaller(share, 1.0)
+
+
+def library_share(device: Device, law: SustainedLaw) -> float:
+    """Return the share that a device's library reaches of what power allows, in products of any length."""
+    return law.devices.get(device.name, law.makers.get(families.of_device(device)["maker"], 1.0))

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from sightline.catalog import entry
 from sightline.content import record
+from sightline.cost.clock import library_share, shipped_law
 from sightline.cost.device_model import DeviceModel
-from sightline.cost.families import Stated, family_of
+from sightline.cost.families import UNMEASURED, Stated, family_of
 from sightline.cost.prices import Alike, OperatorCost, Ranks
 from sightline.program import GroupedMatmul
 from sightline.quantities import Number
@@ -149,4 +150,8 @@ def price_experts(alike: Alike, on: Ranks) -> OperatorCost:
 
 
 def _of_family(model: DeviceModel, kernel: str, layout: GroupedLayout) -> GroupedConstants:
-    return load_grouped(family_of(model.device, "grouped"), kernel, layout)[0]
+    family = family_of(model.device, "grouped")
+    constants = load_grouped(family, kernel, layout)[0]
+    if family != UNMEASURED:
+        return constants
+    return replace(constants, peak_fraction=constants.peak_fraction * library_share(model.device, shipped_law()))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sightline.catalog import entry
 from sightline.content import record
 from sightline.cost import clock
-from sightline.cost.clock import shipped_law, sustained_share
+from sightline.cost.clock import library_share, shipped_law, sustained_share
 from sightline.cost.device_model import DeviceModel
 from sightline.cost.families import UNMEASURED, Evidence, Stated, evidence_of, family_of, full_rate_family, is_own
 from sightline.cost.prices import Alike, OperatorCost, Ranks, kept_in_l2
@@ -145,11 +145,12 @@ def borrowed_matmul(family: str, device: Device, kernel: str = "16-bit") -> Matm
     measured = entry("calibrations", f"{family}/matmul").get("units")
     if measured is None or is_own(device, family, "matmul"):
         return constants
-    share = sustained_share(device, shipped_law())
+    law = shipped_law()
+    share = sustained_share(device, law)
     if family == UNMEASURED and share is None:
         return constants
     there = at_clock(constants, device, clock_hz=measured["clock_hz"], lanes=measured["lanes"])
-    return there if share is None else at_power(there, share / measured["sustained"])
+    return there if share is None else at_power(there, share / measured["sustained"], library_share(device, law))
 
 
 def at_clock(c: MatmulConstants, device: Device, *, clock_hz: Number, lanes: Number) -> MatmulConstants:
@@ -171,16 +172,17 @@ def at_clock(c: MatmulConstants, device: Device, *, clock_hz: Number, lanes: Num
     )
 
 
-def at_power(c: MatmulConstants, ratio: Number) -> MatmulConstants:
+def at_power(c: MatmulConstants, ratio: Number, library: float = 1.0) -> MatmulConstants:
     """Constants on a device whose long products keep ``ratio`` times as much of the peak as where they were measured.
 
     Less power makes long products slower; with more, they lose less to the limit, and then reach more of the peak.
+    What a ``library`` reaches of that it reaches in short products too: MI210's of 0.6 ms and of 80 ms are as fast.
     """
-    kept = (1 - c.throttled_share) * ratio
+    kept = (1 - c.throttled_share) * ratio / library
     return replace(
         c,
         throttled_share=1 - np.minimum(kept, 1.0),
-        peak_fraction=np.minimum(c.peak_fraction * np.maximum(kept, 1.0), 1.0),
+        peak_fraction=np.minimum(c.peak_fraction * np.maximum(kept, 1.0) * library, 1.0),
     )
 
 

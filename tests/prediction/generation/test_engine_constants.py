@@ -116,14 +116,15 @@ def test_an_estimate_does_not_name_missing_rows(engine: str):
     assert missing_measurements(engine) == ""
 
 
-def test_a_factor_of_collectives_is_never_carried_from_nvlink_to_pcie():
-    """What ranks lose over a switch was fitted there; over PCIe it is what unmeasured engines have."""
+@pytest.mark.parametrize("device", ["rtx-4090", "mi300x"])
+def test_a_factor_of_collectives_is_never_carried_from_a_switch_to_other_links(device: str):
+    """What ranks lose over a switch was fitted there; elsewhere it is what unmeasured engines have."""
     constants, usual = load_inference("vllm")[0], load_inference("unmeasured")[0]
-    switch, pcie = (read_cluster(f"8x {name}").intra_node for name in ("h100-sxm-80gb", "rtx-4090"))
+    switch, other = (read_cluster(f"8x {name}").intra_node for name in ("h100-sxm-80gb", device))
     assert constants.linked_by(switch) is constants
-    over_pcie = constants.linked_by(pcie)
-    assert constants.collective_slowdown != usual.collective_slowdown == over_pcie.collective_slowdown
-    assert replace(over_pcie, collective_slowdown=0, synchronization_s=0, long_prefill_slowdown=0) == replace(
+    elsewhere = constants.linked_by(other)
+    assert constants.collective_slowdown != usual.collective_slowdown == elsewhere.collective_slowdown
+    assert replace(elsewhere, collective_slowdown=0, synchronization_s=0, long_prefill_slowdown=0) == replace(
         constants, collective_slowdown=0, synchronization_s=0, long_prefill_slowdown=0
     )
 

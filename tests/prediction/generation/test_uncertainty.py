@@ -1,7 +1,7 @@
 """What a generation's interval is made of: fitted cases, the effect of a source, and what an engine never saw."""
 
 from dataclasses import replace
-from math import hypot
+from math import hypot, log
 
 import pytest
 from generation_scenarios import generation
@@ -174,3 +174,14 @@ def test_a_model_that_was_not_read_whole_is_as_uncertain_as_one_of_another_kind(
         "estimated",
     )
     assert predict(unsure).evidence["framework"] == "estimated"
+
+
+def test_splitting_over_pcie_is_unsure_where_nobody_knows_how_the_server_shares_it():
+    plan = {"framework": "vllm", "tensor_parallel": 4}
+    cluster = {"devices": "4x rtx-3090"}
+    shared = {**cluster, "intra_node": {"same_as": "pcie4-no-p2p", "shares": {2: 1.0, 4: 1.0}}}
+    widths = []
+    for of in (cluster, shared):
+        low, high = predict(generation(cluster=of, batch=64, prompt_tokens=512, plan=plan)).interval["tpot_s"]
+        widths.append(log(high / low))
+    assert widths[0] > 1.5 * widths[1]

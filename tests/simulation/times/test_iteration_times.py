@@ -138,6 +138,17 @@ def test_scheduling_ahead_hides_the_host_behind_the_device() -> None:
         assert hidden == pytest.approx(max(step - (1.0 - c.exposed_share) * code_s, code_s))
 
 
+def test_a_process_that_calls_its_workers_in_turn_takes_longer_with_more_of_them() -> None:
+    worker, constants = replica("recurrent", async_scheduling=False)
+    calling, batch = replace(constants, worker_s=1e-3), Batch.of(decoding(8, 1000))
+    passes, steps = (
+        [iteration_time(worker, batch, c).pass_s for c in (constants, calling)],
+        [step_seconds(packed(iteration_times(worker, c, **SIZES)), 8, 8000, 0, 0, 0.0) for c in (constants, calling)],
+    )
+    assert passes[1] - passes[0] == pytest.approx(3e-3)
+    assert steps[1] - steps[0] == pytest.approx(3e-3)
+
+
 def test_without_graphs_python_launches_every_kernel() -> None:
     worker, constants = replica("without graphs")
     compiled, _ = replica("grouped queries")

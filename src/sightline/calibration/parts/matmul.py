@@ -304,8 +304,8 @@ HIGHEST = 0.97
 def fit_sustained(stated: Stated, without: Collection[str] = ()) -> Entry:
     """Return the constants of the rule by the manifest's ``best`` shares, leaving architectures out.
 
-    A line through the logarithms for the reference maker's later devices; then the geometric means of what older
-    silicon and other makers' libraries lack. A maker or process of which nothing is left keeps 1.
+    A line through the logarithms for the reference maker's later devices; then what older silicon and other makers'
+    libraries lack: on each device, and the geometric mean. A maker or process of which nothing is left keeps 1.
     """
     devices = {name: read_device(name) for name in stated["best"]}
     kept = {n: d for n, d in devices.items() if d.architecture not in without}
@@ -318,13 +318,16 @@ def fit_sustained(stated: Stated, without: Collection[str] = ()) -> Entry:
     old = [n for n, d in kept.items() if _is_old(d)]
     needed = [np.log(watts_per_tflops(kept[n])) - (level - _lost([share[n]])[0]) / exponent for n in old]
     energy = float(np.exp(np.mean(needed))) if old else 1.0
-    makers = {REFERENCE: 1.0, **{m: _library(m, kept, share, scale, exponent) for m in stated["makers"]}}
+    others = {n: d for n, d in kept.items() if _maker(d) in stated["makers"]}
+    reached = {n: share[n] * (1.0 + scale * float(watts_per_tflops(d)) ** -exponent) for n, d in others.items()}
+    makers = {m: [reached[n] for n, d in others.items() if _maker(d) == m] for m in stated["makers"]}
     return {
         "source": stated["source"],
         "scale": significant(scale),
         "exponent": significant(exponent),
         "process_energy": significant(energy),
-        "makers": {maker: significant(reached) for maker, reached in makers.items()},
+        "makers": {REFERENCE: 1.0, **{maker: significant(_mean(shares)) for maker, shares in makers.items()}},
+        "devices": {name: significant(of) for name, of in reached.items()},
     }
 
 
@@ -334,13 +337,9 @@ def _lost(shares: list[float]) -> fits.Array:
     return lost
 
 
-def _library(
-    maker: str, devices: Mapping[str, Device], share: Mapping[str, float], scale: float, exponent: float
-) -> float:
-    """Mean of what a maker's devices reach over what their power allows; 1 where none is left."""
-    own = [n for n, d in devices.items() if _maker(d) == maker]
-    allowed = [1.0 / (1.0 + scale * float(watts_per_tflops(devices[n])) ** -exponent) for n in own]
-    return float(np.exp(np.mean(np.log([share[n] / a for n, a in zip(own, allowed, strict=True)])))) if own else 1.0
+def _mean(shares: list[float]) -> float:
+    """The geometric mean; 1 of none."""
+    return float(np.exp(np.mean(np.log(shares)))) if shares else 1.0
 
 
 def _maker(device: Device) -> str:

@@ -12,7 +12,6 @@ from typing import Any
 from sightline.catalog import entry, names
 from sightline.catalog.index import minor_release
 from sightline.content import description
-from sightline.cost.collectives.libraries import PCIE
 from sightline.cost.families import Stated, family_of
 from sightline.cost.matmul import borrows
 from sightline.frameworks.behavior import measured_line
@@ -27,6 +26,7 @@ HOST_TIMES = (
     "prefill_s",
     "prompt_token_s",
     "handover_s",
+    "worker_s",
     "drafting_s",
     "drafted_sequence_s",
 )
@@ -73,6 +73,9 @@ class InferenceConstants(Stated):
     """Host time per prompt token of a prefill: tokenization, block tables, copies."""
     handover_s: float = 0.0
     """Host time per boundary between pipeline stages that wait for each other, in addition to the transfer itself."""
+    worker_s: float = 0.0
+    """Host time per iteration for each rank of a replica after the first, where one process calls them in turn and
+    compares their results, as vLLM of 2023 did (``_run_workers`` of engine/llm_engine.py)."""
     drafting_s: float = 0.0
     """Host time that drafting adds to an iteration: launches of the drafting passes, choice of the tokens to keep."""
     drafted_sequence_s: float = 0.0
@@ -158,11 +161,10 @@ class InferenceConstants(Stated):
     def linked_by(self, link: Interconnect) -> "InferenceConstants":
         """The same engine over links of a kind that its collectives may never have been fitted on.
 
-        What ranks lose over a switch says nothing of PCIe, nor the other way: there collectives are those of the
-        library, as engines that were not measured have them.
+        What ranks lose over NVLink's switches says nothing of PCIe or of another maker's mesh and library: there
+        collectives are those of the library, as engines that were not measured have them.
         """
-        over_pcie = link.topology == PCIE
-        if not self.fitted_links or any((fitted == PCIE) == over_pcie for fitted in self.fitted_links):
+        if not self.fitted_links or link.topology in self.fitted_links:
             return self
         usual, _ = load_inference(UNMEASURED)
         names = ("collective_slowdown", "synchronization_s", "long_prefill_slowdown")

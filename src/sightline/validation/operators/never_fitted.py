@@ -23,7 +23,7 @@ from sightline.calibration.parts.part import between
 from sightline.calibration.parts.serving_attention import measured_families
 from sightline.catalog import entry, names
 from sightline.cost.attention_constants import at_clock as attention_at_clock
-from sightline.cost.clock import SustainedLaw, clock_hz, sustained_share
+from sightline.cost.clock import SustainedLaw, clock_hz, library_share, sustained_share
 from sightline.cost.collectives.libraries import PCIE, KindConstants, load_collectives
 from sightline.cost.elementwise import ElementwiseConstants, KernelGeneration, bytes_per_cycle, load_elementwise
 from sightline.cost.families import PROCESSOR, UNMEASURED, kin
@@ -125,7 +125,7 @@ def together(device: Device, families: Sequence[str], kernel: str, law: Sustaine
     here = sustained_share(device, law)
     shares = [sustained_share(device_of(name), law) for name in families]
     there = [float(share) for share in shares if share is not None]
-    return mean if here is None else at_power(mean, here / np.exp(np.log(there).mean()))
+    return mean if here is None else at_power(mean, here / np.exp(np.log(there).mean()), library_share(device, law))
 
 
 def _lenders(kernel: str) -> list[str]:
