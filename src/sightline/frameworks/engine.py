@@ -296,6 +296,8 @@ class EngineMemory:
     """What that share leaves free, where it follows from the device and the plan."""
     holds_activations: bool = True
     """The share has room for activations too; otherwise what it leaves does."""
+    logit_bytes: float = 0.0
+    """For each logit of as many sequences as may run, where the engine draws tokens to measure what its passes need."""
     context_bytes: float
     """Memory taken before the first tensor: driver context, kernels, communicators, captured graphs."""
     cache_share: float = 1.0
