@@ -79,6 +79,10 @@ class Serving:
     request_s: float = 0.0
     """Seconds of the front end, the process between clients and engine, on a request: HTTP, checks, template. It does
     one thing at a time, on a host of speed 1 so fast; 0 where many threads do."""
+    template_s: float = 0.0
+    """The same where it parses the model's chat template for every request."""
+    without_template: tuple[str, ...] = ()
+    """Beginnings of the names of models that it has no need of one for."""
     request_token_s: float = 0.0
     """The same per token of the prompt: splitting text into tokens."""
     chunk_s: float = 0.0
