@@ -70,5 +70,7 @@ def test_tokens_of_more_sequences_that_vllm_may_draw_leave_less_cache():
     drawn = many.memory_bytes["activations"]
     assert drawn == 38 * 1024 * 201088
     assert many.blocks < few.blocks / 3
-    newer = room_of(serving(model="gpt-oss-120b", cluster="1x h100-sxm-80gb", plan=plan | {"framework_version": "0.20"}))
+    newer = room_of(
+        serving(model="gpt-oss-120b", cluster="1x h100-sxm-80gb", plan=plan | {"framework_version": "0.20"})
+    )
     assert newer.memory_bytes["activations"] < drawn / 2
