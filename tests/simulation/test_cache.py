@@ -43,3 +43,34 @@ def test_vllm_of_2023_leaves_its_context_out_of_what_it_measures():
     earlier, later = (room_of(serving(plan={"framework_version": of})) for of in ("0.2", "0.3"))
     assert earlier.memory_bytes["framework"] == 0 < later.memory_bytes["framework"]
     assert earlier.blocks > later.blocks
+
+
+@pytest.mark.parametrize(
+    ("model", "ranks", "budget", "blocks"),
+    [
+        ("llama-2-7b", 1, 2048, 7462),
+        ("llama-2-70b", 4, 2048, 31356),
+        ("llama-3.1-70b", 4, 8192, 30251),
+        ("qwen2.5-7b", 1, 1024, 65368),
+    ],
+)
+def test_vllm_leaves_as_many_blocks_as_its_logs_say(model, ranks, budget, blocks):
+    plan = {"framework_version": "0.15", "tensor_parallel": ranks, "max_batched_tokens": budget, "max_sequences": 128}
+    assert room_of(serving(model=model, cluster=f"{ranks}x h100-sxm-80gb", plan=plan)).blocks == pytest.approx(
+        blocks, rel=0.02
+    )
+
+
+def test_tokens_of_more_sequences_that_vllm_may_draw_leave_less_cache():
+    plan = {"framework_version": "0.11", "memory_fraction": 0.9}
+    few, many = (
+        room_of(serving(model="gpt-oss-120b", cluster="1x h100-sxm-80gb", plan=plan | {"max_sequences": of}))
+        for of in (128, 1024)
+    )
+    drawn = many.memory_bytes["activations"]
+    assert drawn == 38 * 1024 * 201088
+    assert many.blocks < few.blocks / 3
+    newer = room_of(
+        serving(model="gpt-oss-120b", cluster="1x h100-sxm-80gb", plan=plan | {"framework_version": "0.20"})
+    )
+    assert newer.memory_bytes["activations"] < drawn / 2

@@ -64,3 +64,12 @@ def test_the_budget_of_prompts_grows_with_the_cache_where_it_is_a_share_of_it():
     small, large = (server_of(serving(plan=asked | {"memory_fraction": of})).pools[0].facts for of in (0.22, 0.9))
     assert small.token_budget == 3072 > small.blocks / 6
     assert large.token_budget == pytest.approx(large.blocks / 6, rel=0.01)
+
+
+def test_one_release_of_vllm_parses_a_chat_template_for_each_request_unless_the_model_has_none():
+    def request_s(model, version):
+        asked = serving(model=model, cluster="1x h100-sxm-80gb", plan={"framework_version": version})
+        return server_of(asked).pools[0].facts.request_s
+
+    assert request_s("qwen3-14b", "0.11.0") > 5 * request_s("qwen3-14b", "0.11.1")
+    assert request_s("gpt-oss-20b", "0.11.0") == request_s("qwen3-14b", "0.11.1")

@@ -79,6 +79,10 @@ class Serving:
     request_s: float = 0.0
     """Seconds of the front end, the process between clients and engine, on a request: HTTP, checks, template. It does
     one thing at a time, on a host of speed 1 so fast; 0 where many threads do."""
+    template_s: float = 0.0
+    """The same where it parses the model's chat template for every request."""
+    without_template: tuple[str, ...] = ()
+    """Beginnings of the names of models that it has no need of one for."""
     request_token_s: float = 0.0
     """The same per token of the prompt: splitting text into tokens."""
     chunk_s: float = 0.0
@@ -296,6 +300,8 @@ class EngineMemory:
     """What that share leaves free, where it follows from the device and the plan."""
     holds_activations: bool = True
     """The share has room for activations too; otherwise what it leaves does."""
+    logit_bytes: float = 0.0
+    """For each logit of as many sequences as may run, where the engine draws tokens to measure what its passes need."""
     context_bytes: float
     """Memory taken before the first tensor: driver context, kernels, communicators, captured graphs."""
     cache_share: float = 1.0

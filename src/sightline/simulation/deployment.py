@@ -327,6 +327,7 @@ def facts_of(scenario: ServingScenario, blocks: int, role: int = state.WHOLE) ->
     groups = int(plan.groups(model))
     limits = serving_limits(rules, device.name, memory_bytes, model.max_positions, chunked=chunked, groups=groups)
     expected = rules.group_answer_share if groups > 1 else 1.0
+    template_s = 0.0 if model.name.startswith(rules.without_template) else rules.template_s
     cache_blocks = max(blocks - rules.reserved_blocks, 0)
     shared = int(rules.budget_share * cache_blocks * plan.kv_block_tokens)
     stages = int(plan.pipeline_parallel) if plan.engine.scheduling.pipeline_micro_batches else 1
@@ -361,7 +362,7 @@ def facts_of(scenario: ServingScenario, blocks: int, role: int = state.WHOLE) ->
         seed=scenario.workload.seed % SEEDS,
         computes_last=rules.computes_last,
         decode_tokens=rules.decode_tokens,
-        request_s=float(rules.request_s / host.speed),
+        request_s=float((rules.request_s + template_s) / host.speed),
         request_token_s=float(rules.request_token_s / host.speed),
         chunk_s=float(rules.chunk_s / host.speed),
         loads_along=rules.policy in LOAD_ALONG,

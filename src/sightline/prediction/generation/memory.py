@@ -2,13 +2,14 @@
 
 from functools import reduce
 
+from sightline.frameworks.engine import serving_limits
 from sightline.prediction.generation.phases import PricedGeneration
 from sightline.prediction.training.memory import Ledger, fullest, parts_of, terms_of
 from sightline.profile import NumbersOnDemand
 from sightline.program import Block, GroupedMatmul, Matmul, Program
 from sightline.program.blocks.layer import cached_bytes
 from sightline.quantities import Count, Number, added_up, larger, rounded_up, smaller
-from sightline.scenario import Generate
+from sightline.scenario import Generate, GenerationScenario
 
 LIVE_ACTIVATIONS = 3.0
 """Hidden-wide activations that are live together with the widest one: the residual stream, a norm's output, a block's
@@ -47,7 +48,15 @@ def _activations(prefilling: PricedGeneration) -> Number:
     products = [op for block in prefilling.prefill.program.layers for op in block.operators if isinstance(op, Matmul)]
     widest, tokens = reduce(larger, [op.n / 1.0 for op in products]), products[0].m
     live = formats.operands[formats.plain].activation_bytes * tokens * (LIVE_ACTIVATIONS * model.hidden_size + widest)
-    return prefilling.of_each(live)
+    return larger(prefilling.of_each(live), _drawn(prefilling.scenario))
+
+
+def _drawn(scenario: GenerationScenario) -> Number:
+    """Bytes of the drawing of tokens that an engine measures at its start, for all sequences that may run."""
+    plan, model, device = scenario.plan, scenario.model, scenario.cluster.device
+    usual = serving_limits(plan.engine.serving, device.name, float(device.memory_bytes), model.max_positions)
+    sequences = usual.max_sequences if plan.max_sequences is None else plan.max_sequences
+    return plan.engine.memory.logit_bytes * sequences * model.vocab_size
 
 
 def _stages(
