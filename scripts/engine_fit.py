@@ -497,7 +497,7 @@ def terms_of(engines: Sequence["Fits"], pools: Sequence[LeftOut] = ()) -> dict[s
     found["release"] += [_as_its_engine(fit) for fit in lines]
     found["year"] = [one for of_engine in engines for one in _of_other_releases(of_engine)]
     found["context"] = [one for fit in fits if (one := _far(fit))]
-    found["pools"] = pools
+    found["pools"] = [*pools]
     terms = {name: further(cases) for name, cases in found.items()}
     residuals = {
         f"{name} left out": _statistics(cases, terms[name], 0.0 if name == "source" else terms["source"])

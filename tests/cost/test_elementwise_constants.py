@@ -20,6 +20,7 @@ CLASSES = {
     "cache write",
     "sampling",
     "conv",
+    "scalar activation",
 }
 
 

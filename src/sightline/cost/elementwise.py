@@ -54,9 +54,10 @@ def load_elementwise(
     """
     content = entry("calibrations", f"{calibration}/elementwise")
     kernels = content["kernels"]
-    chosen = generation if generation in kernels else content["measured"]
-    unit_bytes = float(content.get("unit_bytes", 0.0)) if chosen == "scalar" else 0.0
-    return {kind: _constants(x, unit_bytes) for kind, x in kernels[chosen].items()}
+    chosen, scalar = (g if g in kernels else content["measured"] for g in (generation, "scalar"))
+    listed = {**{kind: (chosen, kind) for kind in kernels[chosen]}, SCALAR_ACTIVATION: (scalar, "activation")}
+    unit_bytes = {"scalar": float(content.get("unit_bytes", 0.0))}
+    return {kind: _constants(kernels[g][of], unit_bytes.get(g, 0.0)) for kind, (g, of) in listed.items()}
 
 
 def measured_generation(calibration: str) -> str:
@@ -68,8 +69,7 @@ def elementwise_constants(
     kinds: Sequence[str], calibration: str, generation: KernelGeneration | None = None, axes: int = 0
 ) -> ElementwiseConstants:
     """Constants of several kernels along a first axis, then ``axes`` of a mesh, so that one call prices all."""
-    known = dict(load_elementwise(calibration, generation))
-    known[SCALAR_ACTIVATION] = load_elementwise(calibration, "scalar")["activation"]
+    known = load_elementwise(calibration, generation)
     chosen = [known.get(kind, known[FALLBACK]) for kind in kinds]
     columns: dict[str, Any] = {
         name: np.array([getattr(c, name) for c in chosen]).reshape((-1,) + (1,) * axes)

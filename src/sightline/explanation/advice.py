@@ -10,7 +10,7 @@ import numpy as np
 
 from sightline.errors import InputError
 from sightline.explanation.answer import Advice
-from sightline.explanation.compared import interval_of, ratio_spread, spread_of
+from sightline.explanation.compared import Spread, interval_of, ratio_spread, spread_of
 from sightline.explanation.limits import exposed_communication_s, limits_of
 from sightline.explanation.subject import Subject
 from sightline.prediction.changes import (
@@ -29,7 +29,7 @@ from sightline.prediction.changes import (
     sentence,
     settings_of,
 )
-from sightline.profile import LONGEST_SAMPLE, SERVING, TRAINING, Profile, overlapped_s, seconds_by_limit
+from sightline.profile import GENERATION, LONGEST_SAMPLE, SERVING, TRAINING, Profile, overlapped_s, seconds_by_limit
 from sightline.profile.metrics import OPERATOR
 from sightline.progress import SILENT, Progress
 from sightline.quantities import GIB, percent
@@ -104,7 +104,8 @@ def try_changes(own: Profile, subject: Subject, known: "Anchored | None" = None,
     """Return the changes that help a prediction most, three at most, each of another decision, and all that were tried.
 
     A plan that does not fit is advised what makes it fit, the fastest first. Of one that fits, a change counts where it
-    fits as well, can be launched, and the 80 % interval of its gain is above 0.
+    fits as well, can be launched, and the 80 % interval of its gain is above 0; one that changes the numerics comes
+    last.
     """
     if subject.scenario is None:
         return Tries(advice=[])
@@ -126,6 +127,7 @@ def try_changes(own: Profile, subject: Subject, known: "Anchored | None" = None,
     advice = [work.advice(one, gains) for one, gains in found]
     if own.fits is not False:
         advice = sorted([*advice, *lengths], key=lambda one: -one.gain)[:MOST]
+        advice.sort(key=lambda one: "changes_numerics" in one.risks)
     return Tries(advice=advice, single=single, uneven=_uneven(own, lengths))
 
 
@@ -307,7 +309,7 @@ def gains_between(own: Profile, other: Profile, known: "Anchored | None" = None)
     spreads = [spread_of(_whole_s(p), _ends(p, key)) for p in (own, other)]
     if spreads[0] is None or spreads[1] is None:
         return None
-    spread = ratio_spread(spreads[0], spreads[1], _correlation(own, other, known))
+    spread = _served_spread(own, other, known) or ratio_spread(spreads[0], spreads[1], _correlation(own, other, known))
     low, high = interval_of(_whole_s(other) / float(own.whole_s), spread)
     return 1.0 - high, 1.0 - low
 
@@ -342,6 +344,20 @@ def _refusals(scenario: Any) -> list[str]:
     from sightline.launching.training.rules import refusals
 
     return list(map(str, refusals(scenario)))
+
+
+def _served_spread(own: Profile, other: Profile, known: "Anchored | None") -> Spread | None:
+    """The spread of two batches' latencies' ratio, less what both have in common; None where that is not known."""
+    if own.task is not GENERATION or known is not None:
+        return None
+    from sightline.prediction.generation.batch_profile import engine_constants
+    from sightline.prediction.generation.uncertainty import spreads_of_ratio
+
+    one, another = ((of.scenario, engine_constants(of.scenario)[0]) for of in (own, other))
+    first_token, further = spreads_of_ratio(one, another)
+    share = float(own.ttft_s) / float(own.latency_s)
+    width = share * first_token + (1.0 - share) * further
+    return Spread(width, width) if width > 0.0 else None
 
 
 def _correlation(own: Profile, other: Profile, known: "Anchored | None") -> float:

@@ -33,6 +33,12 @@ _OTHERS: Mapping[str, str] = {
     "zero_stage": "zero",
     "vocab_size": "vocab vocabulary vocabulary_size",
     "per_node": "gpus_per_node",
+    "cuda_graphs": "enforce_eager disable_cuda_graph",
+    "max_sequences": "max_num_seqs max_running_requests",
+    "max_batched_tokens": "max_num_batched_tokens chunked_prefill_size",
+    "memory_fraction": "gpu_memory_utilization mem_fraction_static",
+    "prefix_cache": "enable_prefix_caching",
+    "kv_block_tokens": "block_size page_size",
     "devices": "gpus nodes",
     "framework": "engine",
     "cost": "cheapest price",
@@ -42,10 +48,19 @@ _OTHERS: Mapping[str, str] = {
     "generate": "infer inference",
 }
 _ELSEWHERE: Mapping[str, str] = {
-    **dict.fromkeys(("users", "concurrency", "clients"), "workload.arrival: {process: closed, concurrency: N}"),
-    **dict.fromkeys(("qps", "request_rate"), "workload.arrival: {process: poisson, rate: N}"),
+    **dict.fromkeys(
+        ("workload.users", "workload.concurrency", "workload.clients"),
+        "workload.arrival: {process: closed, concurrency: N}",
+    ),
+    **dict.fromkeys(("workload.qps", "workload.request_rate"), "workload.arrival: {process: poisson, rate: N}"),
+    "workload.sampling.min_p": "temperature, top_p and top_k alone: what min_p takes was never measured",
+    **{
+        f"plan.disaggregate.{pool}.attention_data_parallel": f"plan.disaggregate.{pool}.data_parallel, whose ranks "
+        "share the experts"
+        for pool in ("prefill", "decode")
+    },
 }
-"""Where keys of a workload are stated that others have at its top."""
+"""What to use instead of keys that others have, or that stand elsewhere."""
 _DTYPES: Mapping[str, str] = {
     "fp32": "float32 float",
     "fp16": "float16 half",
@@ -355,8 +370,7 @@ def not_among(key: str, value: object, allowed: Sequence[str], spellings: Sequen
 
 
 def _unknown(key: str, name: object, known: Keys) -> str:
-    near = meant(name, list(known))
-    if key == "workload" and name in _ELSEWHERE:
-        near = f"; use {_ELSEWHERE[str(name)]}"
+    instead = _ELSEWHERE.get(dotted(key, name))
+    near = f"; use {instead}" if instead else meant(name, list(known))
     listed = f"; known keys{' of ' if key else ''}{key}: " + ", ".join(known)
     return f"{dotted(key, name)} is not a known key{near or listed}"

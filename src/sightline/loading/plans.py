@@ -480,7 +480,7 @@ def read_pools(mapping: object, complaints: Complaints) -> dict[str, dict[str, A
     if not isinstance(mapping, Mapping) or set(mapping) != {"prefill", "decode"}:
         keys = isinstance(mapping, Mapping) and ", ".join(map(str, mapping))
         stated = f"has the keys {keys}" if keys else f"is {show(mapping)}"
-        complaints.add(f"plan.disaggregate {stated}; allowed: a mapping with prefill and decode")
+        complaints.add(f"plan.disaggregate {stated}; allowed: a mapping with both prefill and decode")
         return {}
     return {
         pool: check(POOL, mapping[pool], f"plan.disaggregate.{pool}", complaints).values

@@ -70,6 +70,8 @@ SPREAD_KEYS = (
 """Figures that follow the iteration times' own uncertainty."""
 KEPT_UP = 0.97
 """Share of the arrivals' rate that a server answers at least if it keeps up."""
+NOTICED = 0.05
+"""Share of the mean latency that waiting takes at least for anybody to notice it."""
 GROWING = 2.0
 """How much longer all requests wait than the first quarter where waits grow: 4 times in a long overload, else once."""
 END_STEP = 1.1
@@ -189,15 +191,18 @@ def _profile(
     """The profile of a load, whose intervals come from simulating it again; ``remarks`` are those on its trace."""
     slo = scenario.workload.slo
     figures = figures_from(summary, slo)
+    growing: list[str] = []
     if again is None or not summary.totals.requests:
         figures["interval"] = {}
     else:
         if is_drawn:
             draws = [figures_from(again(question), slo) for question in drawn_again(scenario)]
             figures["interval"] |= intervals_of_draws(figures, draws, slo)
-            remarks += [*_too_much(scenario, figures, again)] or _too_short(scenario, figures)
+            growing = [*_too_much(scenario, figures, again)]
         ends = [figures_from(again(scenario, factors), slo) for factors in server.end_factors]
         figures["interval"] = _joined_intervals(server, ends, figures)
+    if is_drawn:
+        remarks += growing or _too_short(scenario, figures)
     warnings = (*_warnings(scenario), *dict.fromkeys(remarks), *figures.pop("warnings"))
     warnings += (*_load_warnings(server, scenario, figures),)
     return Profile(**_about(server, scenario), **figures, **_effort(server, summary, figures), warnings=warnings)
@@ -212,7 +217,7 @@ def _too_much(scenario: ServingScenario, figures: Mapping[str, Any], again: Agai
     quarter = replace(shape, count=ceil(shape.count / 4))
     first = again(replace(scenario, workload=replace(scenario.workload, requests=quarter)))
     before_s = figures_from(first, scenario.workload.slo)["queue_s"] or 0.0
-    if waits_s > GROWING * before_s and waits_s > 0.05 * figures["latency_s"]["mean"]:
+    if waits_s > GROWING * before_s and waits_s > NOTICED * figures["latency_s"]["mean"]:
         yield (
             f"{arrival.rate:g} requests/s arrive but only {answered:.3g} are answered, so waits grow as long as the "
             "load lasts; --capacity finds the highest rate, and plan --objective cost the fewest devices"

@@ -391,13 +391,15 @@ def read_servers(found: Source, dialect: Dialect) -> Reading:
     missing["cluster"] = f"the devices{'' if any(one.unknown for one in servers) else counted}"
     unread = {name: value for one in servers for name, value in one.unread(dialect.models).items()}
     names = {dashed(name) for one in servers for name in (*one.read_names(), *dialect.flags)}
+    alone = [f"servers for {role} alone" for role in plans if role and len(plans) == 1]
     reading = Reading(
         framework=dialect.engine,
         scenario={key: value for key, value in scenario.items() if value},
         missing=missing,
         assumed=_assumed(workload, plan),
-        unread=[*dict.fromkeys(lost)],
+        unread=[*dict.fromkeys(lost), *alone],
         without_counterpart=[
+            *(f"the command starts {each}; they are read as doing both" for each in alone),
             *_notes(servers, plans, dialect),
             *_unset(servers, dialect.engine),
             *left_out,
@@ -479,8 +481,6 @@ def _notes(
     for role, same in plans.items():
         if any(one != same[0] for one in same):
             yield f"the {role + ' ' if role else ''}servers differ; all of them are read as the first"
-    if len(plans) == 1 and (role := next(iter(plans))):
-        yield f"the command starts servers for {role} alone; they are read as doing both"
     if len(plans) > 1 and set(plans) != {"prefill", "decode"}:
         first, *others = (role or "both" for role in plans)
         yield f"the servers for {' and '.join(others)} are left out; those for {first} are read as doing both"

@@ -71,6 +71,12 @@ def _stated_tensor(options: Options) -> int:
     return ranks // groups
 
 
+def _stated_experts(options: Options) -> int | None:
+    """Ranks that share the experts: all, where tokens travel to them (``server_args.py``)."""
+    sent = options.text("moe-a2a-backend").removeprefix("none")
+    return options.number("tp-size") if sent else options.number("ep-size")
+
+
 def _stated_data(options: Options) -> int | None:
     """All data-parallel ranks: those that share nothing, of as many groups each."""
     return _above_one((options.number("dp-size") or 1) * (options.number("attn-dp-size") or 1))
@@ -143,7 +149,7 @@ OPTIONS: Sequence[Row] = (
     degree("--pp-size", "pipeline_parallel"),
     Option("--dp-size", "data_parallel", _data_parallel, _stated_data),
     Option("--attn-dp-size", write=lambda request: _above_one(_groups(request))),
-    degree("--ep-size", "expert_parallel"),
+    Option("--ep-size", "expert_parallel", lambda r: _above_one(int(r.plan.expert_parallel)), _stated_experts),
     Option("--moe-dense-tp-size", write=lambda r: 1 if _groups(r) > 1 and r.plan.tensor_parallel == 1 else None),
     compute_dtype("--dtype"),
     *formats("--quantization", READ_WEIGHTS, "--kv-cache-dtype", "sglang", READ_CACHES),

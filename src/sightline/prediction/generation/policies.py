@@ -273,12 +273,12 @@ def _pooled_course(workers: Workers, prefill: Phase, decode: Phase, constants: I
     others leave one for as long as they decode (Little's law): what its prompt and transfer leave of that it waits.
     """
     work, prefill_s = workers.scenario.workload, prefill.passes * prefill.pass_s
-    places = workers.decoding.scenario.workload.batch
+    places = workers.decoding.scenario.workload.batch * 1.0
     if workers.lighter:
         arrival_s = prefill_s / _prompts_together(workers.prefilling)
         lighter = [(few.scenario.workload.batch * 1.0, decode_phase(few, constants).pass_s) for few in workers.lighter]
         under_way_s = prefill_s + workers.moved_s
-        decode = _supplied_step(decode, places, work.batch, lighter, arrival_s, under_way_s)
+        decode = _supplied_step(decode, places, work.batch * 1.0, lighter, arrival_s, under_way_s)
     rounds = _prefill_rounds(work, workers.prefilling, prefill_s, decode, workers.moved_s)
     waited = (work.batch / places - 1.0) * decode.passes - (rounds * prefill_s + workers.moved_s) / decode.pass_s
     return Course(decode=decode, rounds=rounds, ahead=_steps_ahead(workers) + larger(waited, 0.0))

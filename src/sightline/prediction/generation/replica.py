@@ -108,8 +108,6 @@ def slowed(time_s: Number, bulk_s: Number, few: Number, bulk: Number) -> Number:
 
     Both are joined as legs that overlap are (``overlapped``), so that no faster device takes longer.
     """
-    if few is bulk:
-        return time_s * few
     leg_s = smaller(bulk_s, time_s) ** OVERLAP
     return (few**OVERLAP * (time_s**OVERLAP - leg_s) + bulk**OVERLAP * leg_s) ** (1 / OVERLAP)
 
