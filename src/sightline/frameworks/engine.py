@@ -3,7 +3,7 @@
 A group that one engine alone has is named after it; its defaults change nothing.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from math import inf
 from typing import Literal, NamedTuple
@@ -127,6 +127,14 @@ class Serving:
             ),
             DeviceClass(from_memory_bytes=0.0),
         )
+
+    def by_class(self, device: str, memory_bytes: Number, of: Callable[[DeviceClass], Number | int]) -> Number:
+        """Return what the class of a device has, whose memory may be an axis of many."""
+        found: Number = 1.0 * of(DeviceClass(from_memory_bytes=0.0))
+        for known in self.device_classes:
+            if not device.startswith(known.except_devices):
+                found = either(memory_bytes >= known.from_memory_bytes, of(known), found)
+        return found
 
     def running_of(self, held: int | None = None) -> int:
         """Return how many sequences run at once where the server holds so many requests; None: its default."""
@@ -432,10 +440,12 @@ class Engine:
         # With more in reserve than there is nothing fits, and the engine does not start.
         return larger(np.round((memory_bytes - larger(kept, least)) / memory_bytes, 3), LEAST_SHARE)
 
-    def captured_sequences(self, device: str, memory_bytes: float, tensor_parallel: Count, groups: Count) -> Number:
+    def captured_sequences(self, device: str, memory_bytes: Number, tensor_parallel: Count, groups: Count) -> Number:
         """Return the sequences of the largest decode step that a graph captures; inf where none is known."""
-        few, many = self.serving.class_of(device, memory_bytes).captured_sequences or (inf, inf)
-        captured = either(tensor_parallel * groups < MANY_RANKS, few, many)
+        few_ranks = tensor_parallel * groups < MANY_RANKS
+        captured = self.serving.by_class(
+            device, memory_bytes, lambda known: either(few_ranks, *(known.captured_sequences or (inf, inf)))
+        )
         return smaller(captured, either(groups > 1, self.serving.captured_with_groups, inf))
 
     @property

@@ -229,7 +229,7 @@ class GenerationPlan:
 
     def captured_tokens(self, model: Model, device: Device, *, decode: bool) -> Number:
         """Return the new tokens up to which passes run from captured graphs, those that only decode or the others."""
-        kernels, about = self.engine.kernels, (device.name, float(device.memory_bytes))
+        kernels, about = self.engine.kernels, (device.name, device.memory_bytes)
         each = 1.0 if self.speculative is None else 1.0 + self.speculative.tokens
         most: Number = kernels.captured_decodes if decode else kernels.captured_tokens
         if self.max_sequences is not None:

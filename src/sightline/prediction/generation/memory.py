@@ -2,7 +2,6 @@
 
 from functools import reduce
 
-from sightline.frameworks.engine import serving_limits
 from sightline.prediction.generation.phases import PricedGeneration
 from sightline.prediction.training.memory import Ledger, fullest, parts_of, terms_of
 from sightline.profile import NumbersOnDemand
@@ -53,10 +52,13 @@ def _activations(prefilling: PricedGeneration) -> Number:
 
 def _drawn(scenario: GenerationScenario) -> Number:
     """Bytes of the drawing of tokens that an engine measures at its start, for all sequences that may run."""
-    plan, model, device = scenario.plan, scenario.model, scenario.cluster.device
-    usual = serving_limits(plan.engine.serving, device.name, float(device.memory_bytes), model.max_positions)
-    sequences = usual.max_sequences if plan.max_sequences is None else plan.max_sequences
-    return plan.engine.memory.logit_bytes * sequences * model.vocab_size
+    plan, device, serving = scenario.plan, scenario.cluster.device, scenario.plan.engine.serving
+    sequences: Number | Count = serving.by_class(
+        device.name, device.memory_bytes, lambda known: known.max_sequences or serving.running_of()
+    )
+    if plan.max_sequences is not None:
+        sequences = plan.max_sequences
+    return plan.engine.memory.logit_bytes * sequences * scenario.model.vocab_size
 
 
 def _stages(
