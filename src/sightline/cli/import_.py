@@ -44,7 +44,6 @@ def import_(
       sightline import "vllm serve Qwen/Qwen3-32B -tp 4" --cluster "4x h100-sxm-80gb" --set workload.batch=64
       sightline import --cluster "2x h100-sxm-80gb" -- vllm serve meta-llama/Llama-3.1-8B-Instruct -tp 2
       cat serve.sh | sightline import - --cluster "8x h200-sxm-141gb" | sightline predict -
-      cat serve.sh | sightline import - --cluster "8x h200-sxm-141gb" --rate 4 | sightline simulate -
     """
     from sightline.launching import completed, scenario_text, served
 

@@ -200,7 +200,12 @@ def answer_of(found: Simulated, spaces: Sequence[ServingSpace], objective: str, 
         free=_free(found, spaces),
         nearest=[] if best else [*_on_more_devices(found, command), *_nearest(found, command)],
         assumptions=_assumptions(found, spaces, shown),
-        warnings=(*warnings, *(() if found.stated else (*_beyond(best), *_idle(best[:1]))), *_too_short(best), *_promising(found)),
+        warnings=(
+            *warnings,
+            *(() if found.stated else (*_beyond(best), *_idle(best[:1]))),
+            *_too_short(best),
+            *_promising(found),
+        ),
         stopped=found.stopped,
     )
     if not best or found.stopped:
