@@ -134,7 +134,7 @@ def test_changes_of_formats_are_said_to_change_the_numerics():
 def test_an_eager_engine_is_advised_graphs(batch):
     served = {"model": "qwen3-8b", "cluster": "1x h100-sxm-80gb", "plan": {"framework": "vllm", "cuda_graphs": False}}
     work = {"task": "generate", "batch": batch, "prompt_tokens": 1000, "output_tokens": 100}
-    assert explain({**served, "workload": work}).advice[0].set == {"plan.cuda_graphs": True}
+    assert sl.explain(sl.load({**served, "workload": work})).advice[0].set == {"plan.cuda_graphs": True}
 
 
 def test_a_well_tuned_plan_is_told_that_nothing_helps():

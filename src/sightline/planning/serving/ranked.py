@@ -223,8 +223,8 @@ def _idle(best: Sequence[Placed]) -> Iterator[str]:
         rate, most = one.trial.finalist.scenario.workload.arrival.rate, one.trial.rate
         if rate is not None and most > SPARE * rate:
             yield (
-                f"the best plan serves up to {most:.3g} requests/s, and {rate:g} are stated; --objective cost finds the "
-                "fewest devices that serve these"
+                f"the best plan serves up to {most:.3g} requests/s, and {rate:g} are stated; --objective cost finds "
+                "the fewest devices that serve these"
             )
 
 
