@@ -13,6 +13,11 @@ LOAD = "examples/serving/llama-3.1-8b-h100.yaml"
     [
         (f"simulate {LOAD} --users 64", "concurrency: N"),
         (f"simulate {LOAD} --set workload.users=64", "workload.arrival: {process: closed, concurrency: N}"),
+        (f"simulate {LOAD} --set plan.enforce_eager=true", "'cuda_graphs'"),
+        (f"simulate {LOAD} --set workload.sampling.min_p=0.1", "never measured"),
+        (f"plan {LOAD} --no-intervals", "with simulate"),
+        ('import "lmdeploy serve api_server Qwen/Qwen3-8B"', "LMDeploy"),
+        ('import "vllm serve somebody/qwen3-33b"', "did you mean 'qwen3-32b'"),
         (f"predict {TRAINING} --gpus 8", "--cluster"),
         (f"predict {TRAINING} --seq-len 8", "--sequence"),
         (f"predict {TRAINING} --set plan.engine=megatron", "'framework'"),

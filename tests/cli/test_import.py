@@ -31,6 +31,12 @@ def test_what_is_missing_is_said_with_its_option(in_process):
     assert "assumed: workload.batch 16" in err
 
 
+def test_a_server_with_a_rate_is_a_load(in_process):
+    code, out, _ = in_process("import", VLLM, "--rate", "4", "--json", *CLUSTER)
+    workload = json.loads(out)["scenario"]["workload"]
+    assert (code, workload["task"], workload["arrival"]) == (0, "serve", {"process": "poisson", "rate": 4.0})
+
+
 def test_json_is_one_document(in_process):
     code, out, err = in_process("import", VLLM, "--json", *CLUSTER)
     document = json.loads(out)

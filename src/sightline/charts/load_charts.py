@@ -179,10 +179,9 @@ def _spread_panel(
         for name, spread in lines.items()
         for share, s in zip(np.linspace(0.0, 1.0, spread.size), spread, strict=True)
     ]
-    legend = STROKES if len(lines) > 1 else None
-    color = figure.Series(column="line", looks={name: _SIDES[name] for name in lines}, legend=legend)
-    dashes = {name: _DASHES[name] if legend else [1, 0] for name in lines}
-    dash = figure.Series(column="line", looks=dashes, legend=legend)
+    color = figure.Series(column="line", looks={name: _SIDES[name] for name in lines}, legend=STROKES)
+    dashes = {name: _DASHES[name] if len(lines) > 1 else [1, 0] for name in lines}
+    dash = figure.Series(column="line", looks=dashes, legend=STROKES)
     order = {"field": "share", "type": "quantitative"}
     looks = {"color": color, "strokeDash": dash, "order": order, "strokeWidth": 1.8}
     marks = [figure.mark("line", rows, x="time_s", y="share", **looks)]

@@ -20,6 +20,9 @@ def import_(
     ],
     model: Annotated[str | None, described("The model, if the source does not name it.", metavar="NAME|PATH")] = None,
     cluster: Annotated[str | None, described("The devices, such as '8x h100-sxm-80gb'.", metavar="CLUSTER")] = None,
+    rate: Annotated[
+        float | None, described("Requests per second to serve, for simulate, instead of one batch.", metavar="RATE")
+    ] = None,
     settings: Settings = None,
     out: Annotated[
         str | None, described("Write the scenario to this .yaml file instead of stdout.", metavar="OUT")
@@ -42,10 +45,13 @@ def import_(
       sightline import --cluster "2x h100-sxm-80gb" -- vllm serve meta-llama/Llama-3.1-8B-Instruct -tp 2
       cat serve.sh | sightline import - --cluster "8x h200-sxm-141gb" | sightline predict -
     """
-    from sightline.launching import completed, scenario_text
+    from sightline.launching import completed, scenario_text, served
 
     output.check({"--out": out}, out=(".yaml", ".yml"))
-    reading = completed(_read(source), _known(model, cluster, settings or []))
+    reading = _read(source) if rate is None else served(_read(source), rate)
+    reading = completed(reading, _known(model, cluster, settings or []))
+    if "model" in reading.missing and reading.scenario.get("model"):
+        raise InputError(f"{reading.missing['model']}; or use --model")
     if as_json:
         keys = ("framework", "read_as", "scenario", "missing", "assumed", "without_counterpart")
         output.print_json({key: getattr(reading, key) for key in keys})
@@ -57,7 +63,7 @@ def import_(
         return
     output.write_file(out, scenario_text(reading))
     if not reading.missing:
-        try_next("predict", out)
+        try_next("predict" if rate is None else "simulate", out)
 
 
 def _read(source: list[str]) -> "Reading":

@@ -56,7 +56,7 @@ def load_elementwise(
     kernels = content["kernels"]
     chosen, scalar = (g if g in kernels else content["measured"] for g in (generation, "scalar"))
     listed = {**{kind: (chosen, kind) for kind in kernels[chosen]}, SCALAR_ACTIVATION: (scalar, "activation")}
-    unit_bytes = {"scalar": float(content.get("unit_bytes", 0.0))}
+    unit_bytes: dict[Any, float] = {"scalar": float(content.get("unit_bytes", 0.0))}
     return {kind: _constants(kernels[g][of], unit_bytes.get(g, 0.0)) for kind, (g, of) in listed.items()}
 
 

@@ -141,8 +141,30 @@ def _other_content(path: Path) -> InputError:
     return InputError(f"'{path}' already exists with other content; choose another folder or remove it")
 
 
+REQUESTS = 1000
+"""Requests of a load of which only the rate is known."""
 ORDER = ("name", "model", "cluster", "workload", "plan")
 """Parts of a scenario in the order of a file."""
+
+
+def served(reading: Reading, rate: float) -> Reading:
+    """Return the reading of a server with requests that arrive at a rate instead of one batch.
+
+    Raises:
+        InputError: Nothing is served.
+    """
+    stated = reading.scenario.get("workload", {})
+    if stated.get("task") != "generate":
+        raise InputError(f"--rate applies to commands of servers; workload.task is {stated.get('task')}")
+    sizes = {key: stated[key] for key in ("prompt_tokens", "output_tokens")} | {"count": REQUESTS}
+    drawn = {key: value for key, value in stated.items() if key == "sampling"}
+    arrival = {"process": "poisson", "rate": rate}
+    workload = {"task": "serve", "requests": sizes, "arrival": arrival, **drawn}
+    assumed = {f"workload.requests.{key}": value for key, value in sizes.items()} | {
+        "workload.arrival.process": "poisson"
+    }
+    others = {key: value for key, value in reading.assumed.items() if not key.startswith("workload.")}
+    return replace(reading, scenario={**reading.scenario, "workload": workload}, assumed=assumed | others)
 
 
 def completed(reading: Reading, settings: Mapping[str, Any]) -> Reading:
@@ -164,10 +186,10 @@ def completed(reading: Reading, settings: Mapping[str, Any]) -> Reading:
     if unknown and "model" in settings:
         raise InputError(unknown)
     if unknown:
-        missing["model"] = "a name of the catalog, a path or a mapping"
+        missing["model"] = "; ".join(unknown)
     if not missing:
         load(scenario)
-    said = [*reading.without_counterpart, *said, *unknown]
+    said = [*reading.without_counterpart, *said]
     return replace(reading, scenario=scenario, missing=missing, assumed=assumed, without_counterpart=said)
 
 

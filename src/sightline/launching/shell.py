@@ -103,7 +103,7 @@ LAUNCHERS: Final = (
         "run_train.sh",
         "uv",
         *("llamafactory-cli", "lmf", "axolotl", "swift", "megatron", "tune", "nemo", "colossalai", "unsloth"),
-        *("trl", "litgpt"),
+        *("trl", "litgpt", "lmdeploy", "mlc_llm"),
     ),
 )
 """Commands that start training or serving."""

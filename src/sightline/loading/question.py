@@ -57,9 +57,10 @@ def question(options: Mapping[str, str], overrides: Iterable[str] = (), task: st
     whole = _with(mapping, stated_above)
     assumed: dict[str, Any] = {} if asked else {"workload.task": stated}
     assumed |= {key: value for key, value in _usual(whole, stated) if stated_at(whole, key) is None}
-    listed = ", ".join(f"{key} {value}" for key, value in assumed.items())
+    greedy = ["workload.sampling greedy"] if stated == "serve" and stated_at(whole, "workload.sampling") is None else []
+    listed = ", ".join([*(f"{key} {value}" for key, value in assumed.items()), *greedy])
     words = tuple(word for name, value in options.items() for word in (f"--{name}", value))
-    remarks = (f"assumed: {listed}",) if assumed else ()
+    remarks = (f"assumed: {listed}",) if listed else ()
     documents = (Document(mapping=_with(mapping, assumed)),)
     return Source(documents=documents, single=True, folder=Path(), words=words, remarks=remarks)
 

@@ -68,7 +68,8 @@ class Generate:
     sequences are replaced at once, so the time per token includes prefills."""
     equal_lengths: bool = False
     """In a steady loop all sequences have the same length, as in synthetic benchmarks, so prompts run in groups; else
-    newcomers mix evenly among the others."""
+    lengths vary, and newcomers mix evenly among the others. Equal lengths on vLLM and TensorRT-LLM wait longer for
+    first tokens than predicted; `simulate` shows it."""
     repeated_token: bool = False
     """Prompts repeat one token, as in benchmarks that fill their inputs, so all tokens choose the same experts."""
     sampling: Annotated[Sampling | None, anything] = None

@@ -30,6 +30,13 @@ def answered(in_process, *arguments):
     return json.loads(out)
 
 
+def test_a_short_load_without_intervals_says_so_and_what_it_rests_on(in_process, scenario):
+    code, out, err = in_process("simulate", str(scenario), "--no-intervals", "--set", "workload.requests.count=20")
+    assert code == 0
+    assert "workload.requests.count" in err
+    assert "evidence" in out
+
+
 def test_the_answer_has_the_documented_keys(in_process, scenario):
     found = answered(in_process, scenario)
     assert (found["source"], found["fits"], found["completed"], found["refused"]) == ("predicted", True, 120, {})

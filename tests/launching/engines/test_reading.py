@@ -249,6 +249,28 @@ def test_a_file_that_the_script_writes_itself_is_read_and_wins():
     assert reading.without_counterpart == ["no scenario key corresponds to --stream-interval (scheduling)"]
 
 
+def test_all_ranks_share_the_experts_that_sglang_sends_tokens_to():
+    reading = read("sglang serve --model deepseek-ai/DeepSeek-V3 --tp 8 --moe-a2a-backend deepep")
+    assert (reading.scenario["plan"]["expert_parallel"], reading.unread) == (8, [])
+
+
+def test_half_a_server_is_kept_as_unread():
+    reading = read("sglang serve --model Qwen/Qwen3-32B --tp 4 --disaggregation-mode prefill")
+    assert reading.scenario["unread"] == ["servers for prefill alone"]
+
+
+@pytest.mark.parametrize(
+    ("repository", "model", "formats"),
+    [
+        ("nvidia/DeepSeek-R1-0528-FP4", "deepseek-r1-nvfp4", None),
+        ("TheBloke/Llama-2-7B-Chat-AWQ", "llama-2-7b", ["w4a16"]),
+    ],
+)
+def test_a_repository_called_after_a_format_is_a_model_of_the_catalog(repository, model, formats):
+    scenario = read(f"vllm serve {repository}").scenario
+    assert (scenario["model"], scenario["plan"].get("quantization")) == (model, formats)
+
+
 def test_an_unknown_model_stays_as_it_is_written():
     assert read("vllm serve somebody/their-model -tp 2").scenario["model"] == "somebody/their-model"
 

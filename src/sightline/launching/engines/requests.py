@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from sightline.catalog import names
 from sightline.errors import InputError
 from sightline.launching.hugging_face import model_of, repository_of
 from sightline.loading.models import resolve_model
@@ -104,8 +105,12 @@ def requested_formats(scenario: GenerationScenario, known: Mapping[str, str]) ->
     return RequestedFormats(weights=written, cache=cache, checkpoint=checkpoint, notes=tuple(notes))
 
 
-_QUANTIZED = re.compile(r"[-.](?:quantized\.([\w-]+)|(bf16|awq|gptq-int4))$", re.IGNORECASE)
-_FORMATS: Mapping[str, str] = {**dict.fromkeys(("awq", "gptq-int4"), "w4a16"), "bf16": "none"}
+_QUANTIZED = re.compile(r"[-.](?:quantized\.([\w-]+)|(bf16|awq|gptq(?:-int4)?|(?:nv)?fp4))$", re.IGNORECASE)
+_FORMATS: Mapping[str, str] = {
+    **dict.fromkeys(("awq", "gptq", "gptq-int4"), "w4a16"),
+    "bf16": "none",
+    "fp4": "nvfp4",
+}
 """Endings of repositories that are called after a format, and our words for them."""
 
 
@@ -119,12 +124,17 @@ def in_format(model: str, formats: RequestedFormats) -> tuple[str, tuple[str, ..
 
 
 def checkpoint_of(written: str) -> tuple[str, str]:
-    """Return a repository without the format that it is called after, and the format; both as written without one."""
+    """Return a repository without the format that it is called after, and the format; both as written without one.
+
+    A model that the catalog has in the format is that one.
+    """
     found = _QUANTIZED.search(written)
     if found is None or model_of(written):
         return written, ""
-    word = (found[1] or found[2]).lower()
-    return written[: found.start()], _FORMATS.get(word, word)
+    base, word = written[: found.start()], (found[1] or found[2]).lower()
+    form = _FORMATS.get(word, word)
+    stored = f"{model_of(base)}-{form}"
+    return (stored, "") if stored in names("models") else (base, form)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

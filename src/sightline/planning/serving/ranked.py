@@ -177,6 +177,8 @@ NEAREST = 3
 """Plans that come near an objective that none keeps, at most."""
 SHORT = ENOUGH / 2.0
 """Mean latencies of a run below which a capacity is doubtful; loads that are made longer come near `ENOUGH`."""
+SPARE = 2.0
+"""Times the stated rate that a plan serves from which on fewer devices would do."""
 LOOSER = 1.05
 """Times what the requests of the slowest rate take: the limit under which a plan serves more than that."""
 
@@ -198,7 +200,12 @@ def answer_of(found: Simulated, spaces: Sequence[ServingSpace], objective: str, 
         free=_free(found, spaces),
         nearest=[] if best else [*_on_more_devices(found, command), *_nearest(found, command)],
         assumptions=_assumptions(found, spaces, shown),
-        warnings=(*warnings, *(() if found.stated else _beyond(best)), *_too_short(best), *_promising(found)),
+        warnings=(
+            *warnings,
+            *(() if found.stated else (*_beyond(best), *_idle(best[:1]))),
+            *_too_short(best),
+            *_promising(found),
+        ),
         stopped=found.stopped,
     )
     if not best or found.stopped:
@@ -208,6 +215,17 @@ def answer_of(found: Simulated, spaces: Sequence[ServingSpace], objective: str, 
         alternatives=alternatives(best[0], found, spaces),
         neighbours=LazySequence(lambda: neighbours(best[0], found, answer.free)),
     )
+
+
+def _idle(best: Sequence[Placed]) -> Iterator[str]:
+    """Yield that a plan serves much more than the stated rate, for which fewer devices would do."""
+    for one in best:
+        rate, most = one.trial.finalist.scenario.workload.arrival.rate, one.trial.rate
+        if rate is not None and most > SPARE * rate:
+            yield (
+                f"the best plan serves up to {most:.3g} requests/s, and {rate:g} are stated; --objective cost finds "
+                "the fewest devices that serve these"
+            )
 
 
 def _as_checkpoint(
@@ -325,7 +343,8 @@ def _assumptions(
     fewest = ", with the replicas the load needs" if found.stated else ""
     plain = next((f"; plan {rank} is the best without" for rank, one in shown if one.trial.finalist.keeps_numerics), "")
     return {
-        "search": f"simulated the {len(found.trials)} most promising of {len(found.swept.finalists)} layouts{fewest}",
+        "search": f"worked out {found.swept.evaluated:,} plans of {len(found.swept.finalists):,} layouts in a steady "
+        f"loop and simulated the {len(found.trials)} most promising layouts{fewest}",
         **({"quantization": f"{UNKNOWN_QUALITY}{plain}"} if is_of_any_format(spaces) else {}),
         "capacity": f"the highest request rate at which {slo.percentile:g} % of the requests meet "
         f"{limits_in_words(slo.limits)}; the objective goodput is that rate per device",
