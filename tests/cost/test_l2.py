@@ -77,7 +77,6 @@ def test_experts_move_no_less_than_the_rows_and_matrices_of_active_ones(rows, ex
         weight_bytes=2.0,
         output_bytes=2.0,
         kernel="16-bit",
-        in_slots=0.0,
     )
     assert l2_bytes(op) >= op.bytes * (1.0 - 1e-9)
 

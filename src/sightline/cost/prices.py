@@ -166,7 +166,7 @@ REGISTRY: Mapping[str, Entry] = {
     "GroupedMatmul": Entry(
         "grouped_matmul:price_experts",
         ("kernel", "dtype"),
-        ("rows", "experts", "active", "n", "k", "in_slots", "empty_rows"),
+        ("rows", "experts", "active", "n", "k", "empty_rows"),
         "l2:grouped_bytes",
     ),
     "FlashAttention": Entry(

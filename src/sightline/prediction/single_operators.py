@@ -317,7 +317,6 @@ def _grouped(x: GroupedMatmulOperation, device: Device, layout: GroupedLayout) -
         n=x.n,
         k=x.k,
         kernel=kernel,
-        in_slots=1.0 * (layout == "masked"),
         **_types(x, stored),
     )
     cost = grouped_matmul_cost(products, device, constants)

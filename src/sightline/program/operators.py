@@ -215,9 +215,6 @@ class GroupedMatmul(Operator):
     weight_bytes: float
     output_bytes: float
     kernel: str
-    in_slots: Number
-    """1 where each expert's tokens lie in a slot of fixed size, as a captured graph of few tokens needs; 0 where they
-    lie behind the other's."""
     empty_rows: Number = 0.0
     """Rows without a token that are multiplied too, where the kernel takes whole blocks whatever they hold."""
 

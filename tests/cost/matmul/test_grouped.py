@@ -19,7 +19,7 @@ SHAPES = {"experts": st.integers(1, 256), "n": st.integers(128, 8192), "k": st.i
 
 def cost(rows, experts, n, k, active=None, constants=MASKED, device=H800, empty_rows=0.0, **options):
     sizes = {"rows": rows, "experts": experts, "active": experts if active is None else active, "n": n, "k": k}
-    how = {"dtype": "fp8", "element_bytes": 1, "weight_bytes": 1, "output_bytes": 2, "kernel": "fp8", "in_slots": 1.0}
+    how = {"dtype": "fp8", "element_bytes": 1, "weight_bytes": 1, "output_bytes": 2, "kernel": "fp8"}
     how["empty_rows"] = empty_rows
     return grouped_matmul_cost(
         GroupedMatmul(module="experts", part="matmul", **sizes, **how), device, constants, **options

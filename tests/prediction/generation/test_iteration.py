@@ -58,7 +58,7 @@ def test_a_decoding_iteration_takes_what_a_prediction_says_of_a_token(differs: d
 @pytest.mark.parametrize("graphs", [True, False])
 def test_a_mixed_batch_takes_less_than_both_apart_and_more_than_either(model: str, graphs: bool) -> None:
     worker = worker_of(asked(model, cuda_graphs=graphs))
-    chunk, step = prompts(1.0, 1024.0, 1024.0), decoding(64.0, 1500.0)
+    chunk, step = prompts(1.0, 512.0, 1024.0), decoding(64.0, 1500.0)
     together = seconds(worker, Batch.of(chunk, step))
     apart = [seconds(worker, Batch.of(group)) for group in (chunk, step)]
     assert max(apart) <= together <= sum(apart)

@@ -88,7 +88,6 @@ def predicted_seconds(table: GroupedTable, device: Device, constants: GroupedCon
         weight_bytes=1.0,
         output_bytes=2.0,
         kernel=FITTED,
-        in_slots=1.0,
     )
     return np.asarray(grouped_matmul_cost(products, device, constants, unevenness=DRAWN_WITHIN).time_s)
 

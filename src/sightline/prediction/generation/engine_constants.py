@@ -47,7 +47,7 @@ class InferenceConstants(Stated):
     prefill_attention_slowdown: float
     decode_attention_slowdown: float
     experts_slowdown: float
-    """The same for grouped matmuls of decode steps, and of passes with prompts that are captured with them."""
+    """The same as ``matmul_slowdown`` for grouped matmuls."""
     elementwise_slowdown: float
     collective_slowdown: float
     synchronization_s: float
@@ -99,7 +99,7 @@ class InferenceConstants(Stated):
     measured are DeepGEMM's long products on H800 and H20, not those of a few rows; vLLM, SGLang and TensorRT-LLM
     agree."""
     prefill_experts_slowdown: float = 1.05
-    """The same as ``experts_slowdown`` for the other passes with prompts."""
+    """The same as ``prefill_matmul_slowdown`` for grouped matmuls: where many rows come to an expert."""
     peak_share: float = 0.0
     """Of a bound on what any engine reaches: share of the peak, for all operators but collectives; 0 for engines."""
     bandwidth_share: float = 0.0

@@ -93,14 +93,16 @@ def slowdowns_of(op: Operator, c: InferenceConstants) -> tuple[Number, Number]:
         slowdown = c.decode_attention_slowdown if op.decode else c.prefill_attention_slowdown
     elif isinstance(op, GroupedMatmul):
         # Whole blocks are those of a library that was measured alone, as dense products were.
-        others = either(op.in_slots > 0.0, *c.slowdown_of_experts(op.kernel))
-        slowdown = either(op.empty_rows > 0.0, c.matmul_slowdown, others)
+        few, bulk = (either(op.empty_rows > 0.0, c.matmul_slowdown, own) for own in c.slowdown_of_experts(op.kernel))
+        return few, bulk
     return slowdown, slowdown
 
 
 def in_bulk_s(op: Operator, cost: OperatorCost) -> Number:
     """Return the seconds of the leg that binds an operator in bulk: a product's arithmetic, a stream's bytes."""
-    return cost.arithmetic_s if isinstance(op, Matmul) else cost.least_s if isinstance(op, Elementwise) else 0.0
+    if isinstance(op, Matmul | GroupedMatmul):
+        return cost.arithmetic_s
+    return cost.least_s if isinstance(op, Elementwise) else 0.0
 
 
 def slowed(time_s: Number, bulk_s: Number, few: Number, bulk: Number) -> Number:

@@ -23,7 +23,7 @@ from sightline.program.program import Step, group_by_group
 from sightline.program.routing import Batch, RoutedExperts, busiest_active, busiest_share, expected_active
 from sightline.program.sampling import sampling_passes
 from sightline.program.shapes import ELEMENT_BYTES
-from sightline.quantities import Number, anywhere, either, larger, plain, rounded_up, smaller
+from sightline.quantities import Number, anywhere, larger, plain, rounded_up, smaller
 from sightline.scenario import Experts, GenerationScenario, LayerKind, LinearAttention, SparseAttention
 from sightline.scenario.cluster import CollectiveKind
 
@@ -341,7 +341,6 @@ class InferenceExperts(RoutedExperts[InferenceAttention]):
                     weight_bytes=stored.weight_bytes,
                     output_bytes=x.element_bytes,
                     kernel=kernel,
-                    in_slots=either(empty > 0.0, 0.0, x.captured),
                     empty_rows=empty,
                 ),
             )
@@ -472,7 +471,6 @@ def inference_kernels(scenario: GenerationScenario, formats: Formats, batch: Bat
         shape=scenario.model.own_heads,
         identical_tokens=scenario.workload.repeated_token,
         expands_weights=expands,
-        captured_tokens=plan.captured_tokens(scenario.model, device, decode=False),
         adapters=plan.lora_adapters,
         sampling=scenario.workload.sampling,
         expert_multiples=next(

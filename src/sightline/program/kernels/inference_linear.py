@@ -44,10 +44,8 @@ class InferenceLinear(Shapes):
     """All tokens are the same one, and choose the same experts."""
     expands_weights: bool = False
     """Quantized weights are written out in 16 bits before each product."""
-    captured_tokens: Number = 0.0
     expert_multiples: tuple[float, float] = (1.0, 1.0)
     """`EngineKernels.mxfp4_multiples` of the device."""
-    """Tokens up to which a pass with prompts runs from captured graphs."""
     adapters: ServedAdapters | None = None
     """Low-rank adapters next to all linear layers, one of them for each sequence."""
     sampling: Sampling | None = None
@@ -79,11 +77,6 @@ class InferenceLinear(Shapes):
     def decode(self) -> bool:
         """Whether all sequences decode."""
         return self.batch.decode
-
-    @property
-    def captured(self) -> Number:
-        """1 where layers run from a captured graph but for their attention: decode steps, and passes of few tokens."""
-        return 1.0 if self.decode else 1.0 * (self.tokens <= self.captured_tokens)
 
     @property
     def u(self) -> Number:
