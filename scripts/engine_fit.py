@@ -32,7 +32,14 @@ from sightline.prediction.generation.replica import (
     worker_of,
 )
 from sightline.prediction.generation.sites import NOTHING, RATES, EngineAtSite, shifts, source_site
-from sightline.prediction.generation.uncertainty import context_of, fitted_spreads, format_of, kind_of, years_apart
+from sightline.prediction.generation.uncertainty import (
+    context_of,
+    fitted_spreads,
+    format_of,
+    kind_of,
+    load_kind,
+    years_apart,
+)
 from sightline.prediction.pass_times import PassTimes
 from sightline.program import Collective, MatrixVector, Operator
 from sightline.quantities import FOUR_IN_FIVE, larger, significant
@@ -497,7 +504,7 @@ def terms_of(
     """Return the terms by name, as standard deviations, and the errors that they come from.
 
     ``pools`` are first tokens of loads on workers for prompts and others for decoding, ``loads`` those of other loads
-    by engine.
+    by engine and kind of model.
     """
     pairs = [pair for of_engine in engines for pair in of_engine.values()]
     fits, lines = [fit for _, fit in pairs], [fit for of, fit in pairs if of.line and not of.apart]
@@ -505,14 +512,15 @@ def terms_of(
     found["release"] += [_as_its_engine(fit) for fit in lines]
     found["year"] = [one for of_engine in engines for one in _of_other_releases(of_engine)]
     found["context"] = [one for fit in fits if (one := _far(fit))]
-    found["pools"] = pools
+    found["pools"] = [*pools]
     terms = {name: further(cases) for name, cases in found.items()}
     residuals = {
         f"{name} left out": _statistics(cases, terms[name], 0.0 if name in ("source", "pools") else terms["source"])
         for name, cases in found.items()
     }
-    of_loads = {engine: further([cases]) for engine, cases in (loads or {}).items()}
-    residuals |= {f"first tokens of {name}": _statistics([loads[name]], of_loads[name], 0.0) for name in loads or {}}
+    loads = loads or {}
+    of_loads = {kind: further([cases]) for kind, cases in loads.items()}
+    residuals |= {f"first tokens of {kind}": _statistics([of], of_loads[kind], 0.0) for kind, of in loads.items()}
     beyond: dict[str, Any] = {name: significant(term) for name, term in terms.items()}
     beyond["loads"] = {name: significant(term) for name, term in of_loads.items()}
     return {"beyond": beyond, "residuals": residuals}
@@ -699,10 +707,10 @@ def engine_entries(
     found = {engine: fits_of(engine, cases_of) for engine in dict.fromkeys(one.engine for one in SETS)}
     entries = {f"inference/{engine}": entry_of(fits) for engine, fits in found.items()}
     fits = [pair for of_engine in found.values() for pair in of_engine.values()]
-    by_engine: dict[str, list[MeasuredRun]] = defaultdict(list)
+    by_kind: dict[str, list[MeasuredRun]] = defaultdict(list)
     for run in loads:
-        by_engine[run.scenario["plan"]["framework"]].append(run)
-    of_loads = {engine: first_tokens(runs, found) for engine, runs in by_engine.items()}
+        by_kind[load_kind(serving_from_mapping(run.scenario))].append(run)
+    of_loads = {kind: first_tokens(runs, found) for kind, runs in sorted(by_kind.items())}
     entries["generation/effects"] = {
         "written_by": WRITTEN_BY,
         "date": DATE,

@@ -160,7 +160,7 @@ class Server:
     @property
     def _waiting_spread(self) -> float:
         pools = self.pools[-1].plan.role == DECODE
-        return waiting_spread(self.scenario.plan.engine.name, self.pools[0].constants, pools=pools)
+        return waiting_spread(self.scenario, self.pools[0].constants, pools=pools)
 
     def waiting(self, time: str, value: float) -> tuple[tuple[float, float], ...]:
         """Return the ends of a figure of the requests' times by what else they wait for than iterations.

@@ -155,16 +155,17 @@ def test_what_passes_before_the_queue_is_unsure_where_no_prefill_s_time_was_fitt
 
 def test_first_tokens_under_a_load_are_less_sure_where_no_fit_saw_any():
     scenario, constants = asked(), load_inference("vllm")[0]
-    waiting = waiting_spread("vllm", constants, pools=False)
-    assert waiting == FOUR_IN_FIVE * TERMS.loads["vllm"] > 0
+    waiting = waiting_spread(scenario, constants, pools=False)
+    assert waiting == FOUR_IN_FIVE * TERMS.loads["vllm dense"] > 0
     steady = replace(scenario, workload=replace(scenario.workload, continuous=True))
     first, step = iteration_spreads(steady, constants)
     assert spreads(steady, constants) == (pytest.approx(hypot(first, waiting)), step)
     assert spreads(scenario, constants) == (first, step)
     fitted = replace(constants, ttft_spread=2 * constants.tpot_spread)
-    assert waiting_spread("vllm", fitted, pools=False) == 0.0
-    assert waiting_spread("vllm", fitted, pools=True) == FOUR_IN_FIVE * TERMS.pools
-    assert waiting_spread("mlc", constants, pools=False) == FOUR_IN_FIVE * max(TERMS.loads.values())
+    assert waiting_spread(scenario, fitted, pools=False) == 0.0
+    assert waiting_spread(scenario, fitted, pools=True) == FOUR_IN_FIVE * TERMS.pools
+    unmeasured = asked(plan={"framework": "sglang"})
+    assert waiting_spread(unmeasured, constants, pools=False) == FOUR_IN_FIVE * TERMS.loads["sglang experts"]
 
 
 def test_mixtures_of_experts_have_the_spread_of_mixtures():

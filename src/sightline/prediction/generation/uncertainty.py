@@ -55,7 +55,7 @@ class Extrapolation(Stated):
     pools: float
     """Of first tokens under a load where prefill has workers of its own: no fit has any."""
     loads: Mapping[str, float]
-    """Of first tokens under other loads by engine, where no fit has any."""
+    """Of first tokens under other loads where no fit has any, by `load_kind`."""
 
 
 @cache
@@ -152,7 +152,7 @@ def spreads(scenario: GenerationScenario, constants: InferenceConstants) -> tupl
     if not first or not scenario.workload.continuous:
         return first, step
     pools = scenario.plan.disaggregate is not None
-    return hypot(first, waiting_spread(scenario.plan.engine.name, constants, pools=pools)), step
+    return hypot(first, waiting_spread(scenario, constants, pools=pools)), step
 
 
 def iteration_spreads(scenario: GenerationScenario, constants: InferenceConstants) -> tuple[float, float]:
@@ -166,16 +166,26 @@ def iteration_spreads(scenario: GenerationScenario, constants: InferenceConstant
     return sqrt(first**2 + _further(prefills, constants)), sqrt(step**2 + _further(scenario, constants))
 
 
-def waiting_spread(engine: str, constants: InferenceConstants, *, pools: bool) -> float:
+def waiting_spread(
+    scenario: GenerationScenario | ServingScenario, constants: InferenceConstants, *, pools: bool
+) -> float:
     """Return the half-width that first tokens have beyond iterations where no fit saw any; 0 where one did.
 
-    It is what measured loads of the engine are off by, or of workers for prompts and others for decoding (``pools``);
-    of an engine without such loads what others are off by.
+    It is what measured loads of the engine's dense models or mixtures are off by, or of workers for prompts and others
+    for decoding (``pools``). Where none was measured it is the most of the engine's other loads, or of all.
     """
-    terms = load_extrapolation()
-    if not pools and constants.ttft_spread != constants.tpot_spread:
+    terms, kind = load_extrapolation(), load_kind(scenario)
+    if pools:
+        return FOUR_IN_FIVE * terms.pools
+    if constants.ttft_spread != constants.tpot_spread:
         return 0.0
-    return FOUR_IN_FIVE * (terms.pools if pools else terms.loads.get(engine, max(terms.loads.values())))
+    engine = [sd for name, sd in terms.loads.items() if name.split()[0] == kind.split()[0]]
+    return FOUR_IN_FIVE * terms.loads.get(kind, max(engine or terms.loads.values()))
+
+
+def load_kind(scenario: GenerationScenario | ServingScenario) -> str:
+    """Return the engine and whether its model is a mixture, such as ``vllm experts`` and ``vllm dense``."""
+    return f"{scenario.plan.engine.name} {kind_of(scenario.model).split()[-1]}"
 
 
 def request_spread(engine: str, version: str) -> float:
