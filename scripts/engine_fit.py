@@ -32,7 +32,14 @@ from sightline.prediction.generation.replica import (
     worker_of,
 )
 from sightline.prediction.generation.sites import NOTHING, RATES, EngineAtSite, shifts, source_site
-from sightline.prediction.generation.uncertainty import context_of, format_of, kind_of, years_apart
+from sightline.prediction.generation.uncertainty import (
+    context_of,
+    fitted_spreads,
+    format_of,
+    kind_of,
+    load_kind,
+    years_apart,
+)
 from sightline.prediction.pass_times import PassTimes
 from sightline.program import Collective, MatrixVector, Operator
 from sightline.quantities import FOUR_IN_FIVE, larger, significant
@@ -354,8 +361,9 @@ def fit_inference(
 ) -> InferenceFit:
     """Return the constants ``free`` fitted to measured generations, the others at their priors.
 
-    The spreads are conformal: four in five errors of the fit's cases lie within them, of first tokens and of the rest,
-    each as it would be without its group, and counting groups whose errors resemble each other for fewer. Cases that
+    The spreads are conformal: four in five errors of the fit's cases lie within them, of first tokens, of dense models
+    and of mixtures, each as it would be without its group, and counting groups whose errors resemble each other for
+    fewer. Cases that
     the source leaves two readings of say nothing on how far off the right one is.
     """
     base = {name: prior.value for name, prior in priors.items()} | _seen(cases)
@@ -402,11 +410,15 @@ def _spreads(fit: InferenceFit) -> dict[str, float]:
     sure = np.array([case.sure for case in cases])
     first = np.array([case.quantity == "ttft_s" for case in cases])
     pools = np.array([case.scenario.plan.disaggregate is not None for case in cases])
+    steady, mixtures = ~first & ~pools, np.array([case.scenario.model.experts is not None for case in cases])
+    apart = min((steady & mixtures).sum(), (steady & ~mixtures).sum()) >= FEWEST_LEFT
+    usual = steady & ~mixtures if apart else steady
     spreads = {
-        "ttft_spread": _spread(errors, groups, first if first.any() else ~first & ~pools),
-        "tpot_spread": _spread(errors, groups, ~first & ~pools),
+        "ttft_spread": _spread(errors, groups, first if first.any() else usual),
+        "tpot_spread": _spread(errors, groups, usual),
         "shared_share": significant(likeness(errors, groups)),
     }
+    spreads |= {"experts_spread": _spread(errors, groups, steady & mixtures)} if apart else {}
     return spreads | ({"pools_spread": _spread(errors, groups, pools & sure)} if pools.any() else {})
 
 
@@ -486,10 +498,13 @@ class LeftOut(NamedTuple):
     """How often a term counts: the doublings of the context beyond the longest that is left; 1 for other terms."""
 
 
-def terms_of(engines: Sequence["Fits"], pools: Sequence[LeftOut] = ()) -> dict[str, Any]:
+def terms_of(
+    engines: Sequence["Fits"], pools: Sequence[LeftOut] = (), loads: Mapping[str, LeftOut] | None = None
+) -> dict[str, Any]:
     """Return the terms by name, as standard deviations, and the errors that they come from.
 
-    ``pools`` are first tokens of loads on workers for prompts and others for decoding.
+    ``pools`` are first tokens of loads on workers for prompts and others for decoding, ``loads`` those of other loads
+    by engine and kind of model.
     """
     pairs = [pair for of_engine in engines for pair in of_engine.values()]
     fits, lines = [fit for _, fit in pairs], [fit for of, fit in pairs if of.line and not of.apart]
@@ -500,10 +515,15 @@ def terms_of(engines: Sequence["Fits"], pools: Sequence[LeftOut] = ()) -> dict[s
     found["pools"] = [*pools]
     terms = {name: further(cases) for name, cases in found.items()}
     residuals = {
-        f"{name} left out": _statistics(cases, terms[name], 0.0 if name == "source" else terms["source"])
+        f"{name} left out": _statistics(cases, terms[name], 0.0 if name in ("source", "pools") else terms["source"])
         for name, cases in found.items()
     }
-    return {"beyond": {name: significant(term) for name, term in terms.items()}, "residuals": residuals}
+    loads = loads or {}
+    of_loads = {kind: further([cases]) for kind, cases in loads.items()}
+    residuals |= {f"first tokens of {kind}": _statistics([of], of_loads[kind], 0.0) for kind, of in loads.items()}
+    beyond: dict[str, Any] = {name: significant(term) for name, term in terms.items()}
+    beyond["loads"] = {name: significant(term) for name, term in of_loads.items()}
+    return {"beyond": beyond, "residuals": residuals}
 
 
 def without(fit: InferenceFit, name: str) -> LeftOut | None:
@@ -551,32 +571,32 @@ def _far(fit: InferenceFit) -> LeftOut | None:
 
 
 def first_tokens(runs: Iterable[MeasuredRun], found: Mapping[str, "Fits"]) -> LeftOut:
-    """Return the mean times to first token of loads, to which no constant was fitted."""
+    """Return the mean times to first token of loads, to which no constant was fitted.
+
+    Their half-widths are those of the loads with iterations at the ends of the fits' spreads.
+    """
     errors, groups, half_widths = [], [], []
     for run in runs:
         scenario = serving_from_mapping(run.scenario)
         engine, requests = scenario.plan.engine, [run.requests]
         fit = found[engine.name][release_line(engine.version, separate_lines(engine.name))][1]
-        server = server_of(scenario, load=requests).running(
-            lambda _, own=fit.constants: InferenceConstants.from_mapping(own)  # type: ignore[misc]
-        )
-        of = server.serve(scenario, requests)
-        ttft_s = served_figure("ttft_s.mean", run, of.requests, of.first_token_s, of.last_token_s)
-        errors.append(np.log(ttft_s / measured_figure("ttft_s.mean", run)))
+        constants = InferenceConstants.from_mapping(fit.constants)
+        server = server_of(scenario, load=requests).running(lambda _, own=constants: own)  # type: ignore[misc]
+        first, step = fitted_spreads(scenario, constants)
+        ttft_s = []
+        for sign in (0.0, -1.0, 1.0):
+            of = server.serve(scenario, requests, (np.exp(sign * first), np.exp(sign * step)))
+            ttft_s.append(served_figure("ttft_s.mean", run, of.requests, of.first_token_s, of.last_token_s))
+        errors.append(np.log(ttft_s[0] / measured_figure("ttft_s.mean", run)))
         groups.append(f"{scenario.model.name} on {scenario.cluster.device.name}")
-        half_widths.append(fit.constants["ttft_spread"])
+        half_widths.append(abs(np.log(ttft_s[1 if errors[-1] > 0.0 else 2] / ttft_s[0])))
     return LeftOut(np.array(errors), groups, np.array(half_widths), np.ones(len(errors)))
 
 
 def _half_widths(fit: InferenceFit) -> Array:
     """The fit's own spread of each case."""
-    c = fit.constants
-    spreads = []
-    for case in fit.cases:
-        pools = case.scenario.plan.disaggregate is not None
-        step = c.get("pools_spread", c["tpot_spread"]) if pools else c["tpot_spread"]
-        spreads.append(c["ttft_spread"] if case.quantity == "ttft_s" else step)
-    return np.array(spreads)
+    own = InferenceConstants.from_mapping(fit.constants)
+    return np.array([fitted_spreads(case.scenario, own)[case.quantity != "ttft_s"] for case in fit.cases])
 
 
 class _Columns(NamedTuple):
@@ -675,22 +695,28 @@ def separate_lines(engine: str) -> list[str]:
 
 
 def engine_entries(
-    cases_of: Callable[[EngineSet], Sequence[MeasuredGeneration]], pools: Iterable[MeasuredRun]
+    cases_of: Callable[[EngineSet], Sequence[MeasuredGeneration]],
+    pools: Iterable[MeasuredRun],
+    loads: Iterable[MeasuredRun],
 ) -> dict[str, dict[str, Any]]:
     """Return the catalog's entries by kind and name: a set per engine, and what all say of unmeasured clusters.
 
     ``cases_of`` returns the measurements that a set is fitted to, ``pools`` are loads on workers for prompts and others
-    for decoding.
+    for decoding, ``loads`` those on workers that do both.
     """
     found = {engine: fits_of(engine, cases_of) for engine in dict.fromkeys(one.engine for one in SETS)}
     entries = {f"inference/{engine}": entry_of(fits) for engine, fits in found.items()}
     fits = [pair for of_engine in found.values() for pair in of_engine.values()]
+    by_kind: dict[str, list[MeasuredRun]] = defaultdict(list)
+    for run in loads:
+        by_kind[load_kind(serving_from_mapping(run.scenario))].append(run)
+    of_loads = {kind: first_tokens(runs, found) for kind, runs in sorted(by_kind.items())}
     entries["generation/effects"] = {
         "written_by": WRITTEN_BY,
         "date": DATE,
         "evidence": "fitted",
         "source": "fit splits of the published suites of generation, all engines together",
-        **terms_of([*found.values()], [first_tokens(pools, found)]),
+        **terms_of([*found.values()], [first_tokens(pools, found)], of_loads),
         "sites": site_shifts([(one.engine, fit) for one, fit in fits]),
     }
     return entries

@@ -17,7 +17,7 @@ from engine_cases import cases_of
 from engine_fit import engine_entries
 
 from sightline.validation.evaluation import suites
-from sightline.validation.serving.aiconfigurator import aiconfigurator_pools
+from sightline.validation.serving.aiconfigurator import aiconfigurator_pools, aiconfigurator_runs
 
 CATALOG = Path(__file__).parents[1] / "src" / "sightline" / "catalog" / "data"
 
@@ -36,8 +36,9 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="folder of the public data sets")
     options = parser.parse_args()
     known = suites(options.data)
-    pools = (run for run in aiconfigurator_pools(options.data).read() if run.split == "fit")
-    for name, entry in engine_entries(lambda of: cases_of(of, known), pools).items():
+    logs = (aiconfigurator_pools(options.data), aiconfigurator_runs(options.data))
+    pools, loads = ([run for run in log.read() if run.split == "fit"] for log in logs)
+    for name, entry in engine_entries(lambda of: cases_of(of, known), pools, loads).items():
         text = yaml.dump(entry, Dumper=_PlainDumper, sort_keys=False, default_flow_style=None, width=120)
         (CATALOG / f"{name}.yaml").write_text(text, encoding="utf-8")
 

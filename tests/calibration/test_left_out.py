@@ -4,7 +4,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from engine_fit import EngineSet, InferenceFit, LeftOut, MeasuredGeneration, further, supported_fit, terms_of, without
+from engine_fit import (
+    PRIORS,
+    EngineSet,
+    InferenceFit,
+    LeftOut,
+    MeasuredGeneration,
+    further,
+    supported_fit,
+    terms_of,
+    without,
+)
 from generation_scenarios import generation
 
 from sightline.calibration.fits import Prior
@@ -30,7 +40,7 @@ def fit(values, sources, spread=0.1, devices=(), contexts=()):
         return constants.get("scale", 1.0) * shape
 
     found = supported_fit(predict, np.array(values), np.ones(len(values)), SCALE)
-    spreads = {"ttft_spread": spread, "tpot_spread": spread}
+    spreads = {name: prior.value for name, prior in PRIORS.items()} | {"ttft_spread": spread, "tpot_spread": spread}
     return InferenceFit(
         cases=cases, predict=predict, supported=found, asked=SCALE, constants=spreads, residuals={"fit": {}}
     )

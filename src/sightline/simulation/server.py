@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from math import exp
+from math import exp, hypot
 
 from sightline.errors import InputError
 from sightline.prediction.generation.batch_profile import Knowledge, server_constants
 from sightline.prediction.generation.engine_constants import InferenceConstants
 from sightline.prediction.generation.replica import Worker, worker_of
-from sightline.prediction.generation.uncertainty import request_spread, served_spreads
+from sightline.prediction.generation.uncertainty import iteration_spreads, request_spread, waiting_spread
 from sightline.progress import SILENT, Progress
 from sightline.quantities import SECONDS, format_quantity
 from sightline.scenario import GenerationScenario, ServingScenario
@@ -136,10 +136,10 @@ class Server:
     def _half_widths(self, pool: Replicas) -> tuple[float, float]:
         """Those of a pool, narrower where its server was measured."""
         mean = _mean_request(pool.plan.scenario, self.lengths)
-        first, step = served_spreads(mean, pool.constants, pools=self.pools[-1].plan.role == DECODE)
+        first, step = iteration_spreads(mean, pool.constants)
         if self.known is None or not first or not step:
             return first, step
-        narrowed = self.known.narrowed(mean, {"ttft_s": first, "tpot_s": step})
+        narrowed = self.known.narrowed(mean, {"ttft_s": hypot(first, self._waiting_spread), "tpot_s": step})
         return narrowed["ttft_s"], narrowed["tpot_s"]
 
     def serve(
@@ -157,17 +157,25 @@ class Server:
         requests = load_of(scenario, on_remark=on_remark) if load is None else load
         return serve(requests, self.deployment(scenario, factors), progress)
 
-    def before_queue(self, time: str, value: float) -> tuple[float, float]:
-        """Return the ends of a figure of the requests' times by what passes before the engine's queue.
+    @property
+    def _waiting_spread(self) -> float:
+        pools = self.pools[-1].plan.role == DECODE
+        return waiting_spread(self.scenario, self.pools[0].constants, pools=pools)
 
-        All that users wait for is later by that, so that means and percentiles are too.
+    def waiting(self, time: str, value: float) -> tuple[tuple[float, float], ...]:
+        """Return the ends of a figure of the requests' times by what else they wait for than iterations.
+
+        All that users wait for is later by what passes before the engine's queue, so that means and percentiles are
+        too. First tokens also err in ways that no time of an iteration has.
         """
         # What was measured of one's own server has it among what narrows the other errors.
         if time not in SINCE_ARRIVAL or self.known is not None:
-            return value, value
+            return ()
         engine, request_s = self.scenario.plan.engine, self.pools[0].times.request_s
         half = request_spread(engine.name, engine.version)
-        return value + request_s * (exp(-half) - 1.0), value + request_s * (exp(half) - 1.0)
+        before_queue = (value + request_s * (exp(-half) - 1.0), value + request_s * (exp(half) - 1.0))
+        spread = self._waiting_spread if time == "ttft_s" else 0.0
+        return before_queue, (value * exp(-spread), value * exp(spread))
 
     def deployment(self, scenario: ServingScenario, factors: tuple[float, float] = (1.0, 1.0)) -> Deployment:
         """Return the replicas as the loop takes them, with factors on prompts' and on decode times.

@@ -12,13 +12,14 @@ from sightline.prediction.generation.policies import price_workers
 from sightline.prediction.generation.sites import least_latencies
 from sightline.prediction.generation.uncertainty import (
     extrapolated_terms,
-    first_token_spread,
+    fitted_spreads,
+    iteration_spreads,
     kind_of,
     load_extrapolation,
     request_spread,
-    served_spreads,
     spreads,
     unmeasured_kernels,
+    waiting_spread,
     years_apart,
 )
 from sightline.quantities import FOUR_IN_FIVE
@@ -152,15 +153,28 @@ def test_what_passes_before_the_queue_is_unsure_where_no_prefill_s_time_was_fitt
     assert request_spread("tensorrt-llm", "0.9") == 0.0
 
 
-def test_iterations_with_prompts_are_less_sure_where_no_first_token_was_fitted():
+def test_first_tokens_under_a_load_are_less_sure_where_no_fit_saw_any():
     scenario, constants = asked(), load_inference("vllm")[0]
-    (first, step), (served, decoding) = spreads(scenario, constants), served_spreads(scenario, constants)
-    assert (served, decoding) == (pytest.approx(hypot(first, first_token_spread())), step)
-    assert first_token_spread() > 0
-    both = replace(constants, ttft_spread=2 * constants.tpot_spread)
-    assert served_spreads(scenario, both) == spreads(scenario, both)
-    pools = hypot(first, FOUR_IN_FIVE * TERMS.pools)
-    assert served_spreads(scenario, constants, pools=True) == (pytest.approx(pools), step)
+    waiting = waiting_spread(scenario, constants, pools=False)
+    assert waiting == FOUR_IN_FIVE * TERMS.loads["vllm dense"] > 0
+    steady = replace(scenario, workload=replace(scenario.workload, continuous=True))
+    first, step = iteration_spreads(steady, constants)
+    assert spreads(steady, constants) == (pytest.approx(hypot(first, waiting)), step)
+    assert spreads(scenario, constants) == (first, step)
+    fitted = replace(constants, ttft_spread=2 * constants.tpot_spread)
+    assert waiting_spread(scenario, fitted, pools=False) == 0.0
+    assert waiting_spread(scenario, fitted, pools=True) == FOUR_IN_FIVE * TERMS.pools
+    unmeasured = asked(plan={"framework": "sglang"})
+    assert waiting_spread(unmeasured, constants, pools=False) == FOUR_IN_FIVE * TERMS.loads["sglang experts"]
+
+
+def test_mixtures_of_experts_have_the_spread_of_mixtures():
+    constants = replace(load_inference("vllm")[0], ttft_spread=0.1, tpot_spread=0.1, experts_spread=0.2)
+    dense, mixture = asked(), asked(model="qwen3-30b-a3b")
+    assert fitted_spreads(dense, constants) == (0.1, 0.1)
+    assert fitted_spreads(mixture, constants) == (0.2, 0.2)
+    assert extrapolated_terms(mixture, constants)["source"] == pytest.approx(2 * TERMS.source)
+    assert fitted_spreads(mixture, replace(constants, ttft_spread=0.3, experts_spread=0.0)) == (0.3, 0.1)
 
 
 def test_a_model_that_was_not_read_whole_is_as_uncertain_as_one_of_another_kind():

@@ -26,7 +26,7 @@ from sightline.prediction.generation.batch_profile import engine_constants
 from sightline.prediction.generation.engine_constants import InferenceConstants
 from sightline.prediction.generation.policies import Latencies, latencies, price_workers
 from sightline.prediction.generation.sites import NOTHING, PACE, EngineAtSite, at_pace, constants_at, shifts
-from sightline.prediction.generation.uncertainty import extrapolated_terms
+from sightline.prediction.generation.uncertainty import extrapolated_terms, fitted_spreads
 from sightline.prediction.training.step_rows import matmul_weights
 from sightline.program.formats import formats_of
 from sightline.quantities import FOUR_IN_FIVE, Number
@@ -144,7 +144,7 @@ def unexplained(scenario: GenerationScenario, quantity: str) -> Unexplained:
     err alike.
     """
     constants, _ = engine_constants(scenario)
-    spread = constants.ttft_spread if quantity == "ttft_s" else constants.tpot_spread
+    spread = fitted_spreads(scenario, constants)[quantity != "ttft_s"]
     terms = extrapolated_terms(scenario, constants).values()
     case = max((1.0 - constants.shared_share) * (spread / FOUR_IN_FIVE) ** 2, _case() ** 2)
     return Unexplained(

@@ -110,6 +110,8 @@ class InferenceConstants(Stated):
     """The same of the time per further token."""
     pools_spread: float = 0.0
     """The same of ``tpot_spread`` where prefill has workers of its own; 0 where it is no other."""
+    experts_spread: float = 0.0
+    """The same of mixtures of experts, where ``tpot_spread`` is of dense models alone; 0 where it is of both."""
     shared_share: float = 0.5
     """Share of an error's square that cases of one deployment have in common."""
     fitted_devices: tuple[str, ...] = ()

@@ -8,6 +8,7 @@ device's kernels err too where they were not measured, the more the farther thei
 (`cost.families`).
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from itertools import product
@@ -22,7 +23,7 @@ from sightline.cost.families import Stated, distance, evidence_of, family_of, un
 from sightline.frameworks import read_engine
 from sightline.prediction.generation.engine_constants import InferenceConstants, borrowed_releases, set_of
 from sightline.quantities import FOUR_IN_FIVE, Number, anywhere, larger, years_of
-from sightline.scenario import Device, Generate, GenerationPlan, GenerationScenario, Model
+from sightline.scenario import Device, Generate, GenerationPlan, GenerationScenario, Model, ServingScenario
 
 PRODUCTS = "matmul"
 HELD_HOST_TIME = 1.0
@@ -39,7 +40,8 @@ class Extrapolation(Stated):
     """Standard deviations of the logarithmic error that comes on top where an engine was not fitted."""
 
     source: float
-    """Of any run but those fitted."""
+    """Of any run but those fitted: of dense models, which every source left out has. Mixtures' is larger as the rest of
+    their errors is."""
     device: float
     kind: float
     """Of a model with other layers."""
@@ -52,6 +54,8 @@ class Extrapolation(Stated):
     """Per doubling of the context beyond the longest fitted."""
     pools: float
     """Of first tokens under a load where prefill has workers of its own: no fit has any."""
+    loads: Mapping[str, float]
+    """Of first tokens under other loads where no fit has any, by `load_kind`."""
 
 
 @cache
@@ -98,7 +102,7 @@ def _beyond_fitted(scenario: GenerationScenario, constants: InferenceConstants) 
         "kind": scenario.is_assumed or kind not in constants.fitted_kinds or (older and kind != PLAIN),
         "format": format_of(scenario.plan) not in constants.fitted_formats,
     }
-    added: dict[str, Number] = {"source": terms.source}
+    added: dict[str, Number] = {"source": terms.source * _usual(scenario, constants) / constants.tpot_spread}
     added |= {name: getattr(terms, name) for name, unseen in new.items() if unseen}
     if borrowed:
         added["release"] = max(terms.release, terms.year * sqrt(years_apart(engine, own, measured)))
@@ -144,7 +148,16 @@ def context_of(work: Generate) -> Number:
 
 def spreads(scenario: GenerationScenario, constants: InferenceConstants) -> tuple[float, float]:
     """Return the half-widths of the time to first token and per further token; 0 where they are unknown."""
-    first, step = _fitted_spreads(scenario, constants)
+    first, step = iteration_spreads(scenario, constants)
+    if not first or not scenario.workload.continuous:
+        return first, step
+    pools = scenario.plan.disaggregate is not None
+    return hypot(first, waiting_spread(scenario, constants, pools=pools)), step
+
+
+def iteration_spreads(scenario: GenerationScenario, constants: InferenceConstants) -> tuple[float, float]:
+    """Return the half-widths of iterations with prompts and of those that only decode; 0 where they are unknown."""
+    first, step = fitted_spreads(scenario, constants)
     if first <= 0 or step <= 0:
         return 0.0, 0.0
     split = scenario.plan.disaggregate
@@ -153,36 +166,26 @@ def spreads(scenario: GenerationScenario, constants: InferenceConstants) -> tupl
     return sqrt(first**2 + _further(prefills, constants)), sqrt(step**2 + _further(scenario, constants))
 
 
-def served_spreads(
-    scenario: GenerationScenario, constants: InferenceConstants, *, pools: bool = False
-) -> tuple[float, float]:
-    """Return the half-widths of iterations with prompts and of those that only decode, under a load.
+def waiting_spread(
+    scenario: GenerationScenario | ServingScenario, constants: InferenceConstants, *, pools: bool
+) -> float:
+    """Return the half-width that first tokens have beyond iterations where no fit saw any; 0 where one did.
 
-    They are those of first and of further tokens. An engine that was fitted to further tokens alone has one spread for
-    both (`scripts/engine_fit.py`), of which first tokens know nothing: theirs have what they have elsewhere on top, and
-    in ``pools`` of workers for prompts and for decoding what measured pools are off by.
+    It is what measured loads of the engine's dense models or mixtures are off by, or of workers for prompts and others
+    for decoding (``pools``). Where none was measured it is the most of the engine's other loads, or of all.
     """
-    first, step = spreads(scenario, constants)
-    if first > 0 and pools:
-        first = hypot(first, FOUR_IN_FIVE * load_extrapolation().pools)
-    elif first > 0 and constants.ttft_spread == constants.tpot_spread:
-        first = hypot(first, first_token_spread())
-    return first, step
+    terms, kind = load_extrapolation(), load_kind(scenario)
+    if pools:
+        return FOUR_IN_FIVE * terms.pools
+    if constants.ttft_spread != constants.tpot_spread:
+        return 0.0
+    engine = [sd for name, sd in terms.loads.items() if name.split()[0] == kind.split()[0]]
+    return FOUR_IN_FIVE * terms.loads.get(kind, max(engine or terms.loads.values()))
 
 
-@cache
-def first_token_spread() -> float:
-    """Return the half-width that first tokens have beyond further ones: the median of the engines' sets with both."""
-    stated = [entry("inference", engine) for engine in names("inference")]
-    sets = [
-        release["constants"]
-        for of in stated
-        for release in (of, *of.get("versions", {}).values())
-        if "constants" in release
-    ]
-    both = [(release.get("ttft_spread", 0.0), release.get("tpot_spread", 0.0)) for release in sets]
-    beyond = [sqrt(max(first**2 - step**2, 0.0)) for first, step in both if first != step]
-    return float(np.median(beyond))
+def load_kind(scenario: GenerationScenario | ServingScenario) -> str:
+    """Return the engine and whether its model is a mixture, such as ``vllm experts`` and ``vllm dense``."""
+    return f"{scenario.plan.engine.name} {kind_of(scenario.model).split()[-1]}"
 
 
 def request_spread(engine: str, version: str) -> float:
@@ -209,7 +212,7 @@ def spreads_of_ratio(one: Case, other: Case) -> tuple[float, float]:
     (first, constants), (second, others) = one, other
     same_device = first.cluster.device.name == second.cluster.device.name
     same = same_device and constants == others and first.plan.engine.name == second.plan.engine.name
-    fitted = [_fitted_spreads(*one), _fitted_spreads(*other)]
+    fitted = [fitted_spreads(*one), fitted_spreads(*other)]
     if min(min(spread) for spread in fitted) <= 0:
         return 0.0, 0.0
     terms = [extrapolated_terms(*one), extrapolated_terms(*other)]
@@ -221,7 +224,18 @@ def spreads_of_ratio(one: Case, other: Case) -> tuple[float, float]:
     return first_token, further
 
 
-def _fitted_spreads(scenario: GenerationScenario, constants: InferenceConstants) -> tuple[float, float]:
-    """The spreads of cases like the fitted ones, of first tokens and of the further ones."""
-    pools = scenario.plan.disaggregate is not None
-    return constants.ttft_spread, constants.pools_spread if pools and constants.pools_spread else constants.tpot_spread
+def fitted_spreads(
+    scenario: GenerationScenario | ServingScenario, constants: InferenceConstants
+) -> tuple[float, float]:
+    """Return the spreads of cases like the fitted ones, of first tokens and of the further ones.
+
+    First tokens that no fit saw have that of the others (``scripts/engine_fit.py``).
+    """
+    usual = _usual(scenario, constants)
+    first = usual if constants.ttft_spread == constants.tpot_spread else constants.ttft_spread
+    return first, (constants.pools_spread if scenario.plan.disaggregate is not None else 0.0) or usual
+
+
+def _usual(scenario: GenerationScenario | ServingScenario, constants: InferenceConstants) -> float:
+    """The spread of further tokens where the same workers process prompts."""
+    return (constants.experts_spread if scenario.model.experts is not None else 0.0) or constants.tpot_spread

@@ -177,8 +177,8 @@ def _answer(run: MeasuredRun, figure: str, server: "Server", outcomes: Sequence[
     value, *ends = values
     if not ends:
         return Answer(case=case, predicted=value)
-    before_queue = server.before_queue(figure.split(".", maxsplit=1)[0], value)
-    low, high = joined_interval(value, (value, value), (ends[0], ends[1]), before_queue)
+    waiting = server.waiting(figure.split(".", maxsplit=1)[0], value)
+    low, high = joined_interval(value, (value, value), (ends[0], ends[1]), *waiting)
     return Answer(case=case, predicted=value, interval=(low, value if high is None else high))
 
 
