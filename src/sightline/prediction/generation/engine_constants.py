@@ -98,6 +98,9 @@ class InferenceConstants(Stated):
     """The same of operands in 8 bits with scales by blocks, on devices that have their constants from others: what was
     measured are DeepGEMM's long products on H800 and H20, not those of a few rows; vLLM, SGLang and TensorRT-LLM
     agree."""
+    narrow_prefill_slowdown: float = 1.0
+    """Time of long products of operands in 8 bits and fewer on top of ``prefill_matmul_slowdown``, where those are the
+    engine's own kernels (vLLM's CUTLASS) and not the library's, which tables are of."""
     prefill_experts_slowdown: float = 1.05
     """The same as ``prefill_matmul_slowdown`` for grouped matmuls: where many rows come to an expert."""
     peak_share: float = 0.0

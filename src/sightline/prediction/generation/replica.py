@@ -83,7 +83,8 @@ def slowdowns_of(op: Operator, c: InferenceConstants) -> tuple[Number, Number]:
     if isinstance(op, Matmul):
         by_block = c.fp8_block_slowdown if op.kernel == "fp8-block" else 1.0
         by_format = c.nvfp4_slowdown if op.dtype == "nvfp4" else by_block
-        return c.matmul_slowdown * by_format, c.prefill_matmul_slowdown * by_format
+        in_bulk = c.prefill_matmul_slowdown * (c.narrow_prefill_slowdown if op.element_bytes < 2.0 else 1.0)
+        return c.matmul_slowdown * by_format, in_bulk * by_format
     if op.part in DRAWING:
         return 1.0, 1.0
     if isinstance(op, Elementwise):

@@ -263,8 +263,11 @@ def _finish_decodes(rep: Replica, slots: Slots, facts: Facts, number: int, recor
 
 @compiled
 def _finish_prompts(rep: Replica, slots: Slots, facts: Facts, number: int, records: Records) -> None:
-    """Give sequences whose prompts were processed their next token: they decode, leave, or go on elsewhere."""
-    counts, now = rep.counts, rep.clocks[state.SHOWN]
+    """Give sequences whose prompts were processed their next token: they decode, leave, or go on elsewhere.
+
+    They stand last in the iteration, so that the front end streams their tokens after all others.
+    """
+    counts, now = rep.counts, rep.clocks[state.SHOWN if facts.role == state.PREFILL else state.FRONT]
     for i in range(counts[state.ENDING]):
         slot = rep.stacks[i].ending
         if slots[slot].generated == 0:
