@@ -64,7 +64,7 @@ def test_a_mixed_batch_takes_less_than_both_apart_and_more_than_either(model: st
     assert max(apart) <= together <= sum(apart)
 
 
-def test_a_captured_pass_with_prompts_has_the_experts_of_a_decode_step() -> None:
+def test_experts_take_as_long_in_any_pass_of_as_many_tokens() -> None:
     worker = worker_of(asked("qwen3-30b-a3b"))
     step, mixed = Batch.of(decoding(64.0, 900.0)), Batch.of(decoding(48.0, 900.0), prompts(1.0, 16.0, 900.0))
     assert experts_s(worker, mixed) == experts_s(worker, step)
@@ -72,6 +72,15 @@ def test_a_captured_pass_with_prompts_has_the_experts_of_a_decode_step() -> None
     both = Batch.of(prompts(1.0, np.array([64.0, 2048.0])))
     for one, other, each in zip(*(experts_s(worker, batch) for batch in (few, many, both)), strict=True):
         assert each == pytest.approx([one, other])
+
+
+@pytest.mark.parametrize("model", ["qwen3-30b-a3b", "deepseek-v3"])
+def test_experts_take_longer_with_their_rows_and_leap_nowhere(model: str) -> None:
+    tokens = np.arange(256.0, 1025.0)
+    worker = worker_of(asked(model))
+    growth = np.diff(np.log(sum(experts_s(worker, Batch.of(prompts(1.0, tokens))))))
+    assert growth.min() >= 0.0
+    assert growth.max() < 0.01
 
 
 def experts_s(worker: Worker, batch: Batch) -> list[Any]:
