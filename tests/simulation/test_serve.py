@@ -120,6 +120,13 @@ def test_a_front_end_streams_no_faster_than_it_can():
     assert held.gap_counts.sum() == (tokens - 1).sum()
 
 
+def test_a_first_token_is_streamed_after_the_others_of_its_iteration():
+    alone = {"process": "constant", "rate": 0.1}
+    idle, streams = (_served(_scenario(arrival=alone), front_end=IDLE | {"chunk_s": each}) for each in (0.0, 1e-5))
+    assert streams.first_token_s - idle.first_token_s == pytest.approx(1e-5)
+    assert streams.last_token_s == pytest.approx(idle.last_token_s)
+
+
 def test_a_client_sends_when_its_answer_is_there():
     out = _served(_scenario(arrival={"process": "closed", "concurrency": 1, "think_time": "1 s"}), request_s=0.25)
     assert out.requests.arrival_s[1:] == pytest.approx(out.last_token_s[:-1] + 1.0)
