@@ -120,6 +120,15 @@ def test_a_front_end_streams_no_faster_than_it_can():
     assert held.gap_counts.sum() == (tokens - 1).sum()
 
 
+def test_a_first_token_is_streamed_after_the_others_of_its_iteration():
+    def later(**arrival):
+        idle, streams = (_served(_scenario(arrival=arrival), front_end=IDLE | {"chunk_s": of}) for of in (0.0, 1e-5))
+        return streams.first_token_s - idle.first_token_s
+
+    assert later(process="constant", rate=0.1) == pytest.approx(0.0)
+    assert later(process="constant", rate=20.0).max() > 1e-5
+
+
 def test_a_client_sends_when_its_answer_is_there():
     out = _served(_scenario(arrival={"process": "closed", "concurrency": 1, "think_time": "1 s"}), request_s=0.25)
     assert out.requests.arrival_s[1:] == pytest.approx(out.last_token_s[:-1] + 1.0)

@@ -233,7 +233,7 @@ def _finish(rep: Replica, slots: Slots, facts: Facts, number: int, records: Reco
         _finish_decodes(rep, slots, facts, number, records)
     if facts.prefix_cache and facts.published == state.COMPUTED:
         _publish_computed(rep, slots, facts)
-    _finish_prompts(rep, slots, facts, number, records)
+    _finish_prompts(rep, slots, facts, number, records, decoding)
 
 
 @compiled
@@ -262,12 +262,12 @@ def _finish_decodes(rep: Replica, slots: Slots, facts: Facts, number: int, recor
 
 
 @compiled
-def _finish_prompts(rep: Replica, slots: Slots, facts: Facts, number: int, records: Records) -> None:
+def _finish_prompts(rep: Replica, slots: Slots, facts: Facts, number: int, records: Records, decoding: int) -> None:
     """Give sequences whose prompts were processed their next token: they decode, leave, or go on elsewhere.
 
-    They stand last in the iteration, so that the front end streams their tokens after all others.
+    They stand last in the iteration, so that the front end streams their tokens after those of ``decoding`` sequences.
     """
-    counts, now = rep.counts, rep.clocks[state.SHOWN if facts.role == state.PREFILL else state.FRONT]
+    counts, now = rep.counts, rep.clocks[state.SHOWN] + facts.chunk_s * decoding
     for i in range(counts[state.ENDING]):
         slot = rep.stacks[i].ending
         if slots[slot].generated == 0:
