@@ -275,7 +275,12 @@ def admits(scenario: GenerationScenario, folder: Path) -> bool:
     ]
     prompts = [one.number("max-input-tokens") or longest for one in servers]
     takes_each = min(length) >= longest and min(prompts) >= work.prompt_tokens
-    return not unread and bool(takes_each and sum(answering) >= work.batch)
+    # In a steady loop others wait where the plan limits those that run.
+    most = scenario.plan.max_sequences
+    needed = (
+        work.batch if most is None else min(work.batch, most * scenario.plan.data_parallel * scenario.plan.replicas)
+    )
+    return not unread and bool(takes_each and sum(answering) >= needed)
 
 
 def _data_parallel(options: Options, dialect: Dialect) -> int:

@@ -3,6 +3,7 @@
 import json
 import runpy
 import tempfile
+from dataclasses import replace
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
@@ -67,6 +68,9 @@ def differences(scenario, launch, folder):
     back = as_launched(scenario, launch, folder, with_own_parser)
     if isinstance(scenario, GenerationScenario):
         assert admits(scenario, folder)
+        if scenario.plan.max_sequences is None:
+            # A server is started for as many sequences as the batch has, and captures graphs for no more.
+            scenario = replace(scenario, plan=replace(scenario.plan, max_sequences=back.plan.max_sequences))
     if scenario.plan.expert_skew:
         assert any("plan.expert_skew" in sentence for sentence in launch.without_counterpart)
     return differing_figures(scenario, back)

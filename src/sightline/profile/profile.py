@@ -456,8 +456,9 @@ def _plain(value: Any) -> Any:
 
 
 def held(stages: Sequence[StageMemory]) -> list[StageMemory]:
-    """Return the stages that one plan's pipeline has."""
-    return [stage for stage in stages if np.ndim(stage.parts["weights"]) or stage.parts["weights"] > 0]
+    """Return the stages that one plan's pipeline has; weights may lie in the host's memory."""
+    there = ("weights", "activations")
+    return [stage for stage in stages if any(np.ndim(stage.parts[part]) or stage.parts[part] > 0 for part in there)]
 
 
 def _later(pick: Any, value: Any) -> Any:

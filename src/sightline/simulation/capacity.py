@@ -109,7 +109,7 @@ def searched_as(scenario: ServingScenario) -> str:
     """Return a sentence on which stated arrivals the search ignores; empty if none."""
     stated = scenario.workload.arrival
     if stated.process not in OPEN:
-        return f"searched with Poisson arrivals, as those of process {stated.process} have no rate"
+        return f"workload.arrival.process {stated.process} has no rate; searching with Poisson arrivals"
     return "workload.arrival.ramp is ignored; each simulation uses one constant rate" if stated.ramp else ""
 
 

@@ -171,7 +171,8 @@ def room_of(scenario: ServingScenario) -> Room:
     limits = serving_limits(*about, chunked=bool(plan.chunked_prefill), groups=int(plan.groups(scenario.model)))
     usual = LONGEST_PASS if plan.engine.serving.policy == "static" else limits.max_batched_tokens
     tokens = plan.max_batched_tokens or usual
-    single, two = (_memory(alike(scenario, tokens, more)) for more in (block, 2 * block))
+    limited = replace(scenario, plan=replace(plan, max_sequences=plan.max_sequences or limits.max_sequences))
+    single, two = (_memory(alike(limited, tokens, more)) for more in (block, 2 * block))
     block_bytes = two["kv_cache"] - single["kv_cache"]
     usable = device.memory_bytes * plan.memory_fraction
     others = single["total"] - single["kv_cache"]

@@ -203,7 +203,7 @@ def test_what_engines_gain_on_products_of_few_rows_says_nothing_of_prompts() -> 
         predict_generation(scenario, usual),
     )
     assert float(few.tpot_s / base.tpot_s) > 1.5 > 1.03 > float(bulk.tpot_s / base.tpot_s)
-    assert float(bulk.ttft_s / base.ttft_s) > 1.5 > 1.06 > float(few.ttft_s / base.ttft_s)
+    assert float(bulk.ttft_s / base.ttft_s) > 1.5 > 1.08 > float(few.ttft_s / base.ttft_s)
 
 
 def test_a_stream_of_more_than_l2_holds_gains_nothing_below_its_bytes() -> None:

@@ -134,7 +134,7 @@ def checkpoint_of(written: str) -> tuple[str, str]:
     base, word = written[: found.start()], (found[1] or found[2]).lower()
     form = _FORMATS.get(word, word)
     stored = f"{model_of(base)}-{form}"
-    return (stored, "") if stored in names("models") else (base, form)
+    return (stored, "") if found[2] and stored in names("models") else (base, form)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

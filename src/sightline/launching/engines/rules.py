@@ -48,7 +48,7 @@ WITHOUT_OPTION: Final[Mapping[str, tuple[str, ...]]] = {
     "tgi": ("kv_block_tokens",),
     "lightllm": ("kv_block_tokens", "speculative"),
     "llama.cpp": ("memory_fraction", "kv_block_tokens", "chunked_prefill"),
-    "transformers": ("speculative", "chunked_prefill"),
+    "transformers": ("speculative", "chunked_prefill", "max_sequences"),
 }
 """Fields of a plan that an engine has no option for."""
 

@@ -8,7 +8,7 @@ from sightline.profile import NumbersOnDemand
 from sightline.program import Block, GroupedMatmul, Matmul, Program
 from sightline.program.blocks.layer import cached_bytes
 from sightline.quantities import Count, Number, added_up, larger, rounded_up, smaller
-from sightline.scenario import Generate, GenerationScenario
+from sightline.scenario import Generate
 
 LIVE_ACTIVATIONS = 3.0
 """Hidden-wide activations that are live together with the widest one: the residual stream, a norm's output, a block's
@@ -24,7 +24,9 @@ def generation_memory(decoding: PricedGeneration, prefilling: PricedGeneration, 
     limit.
     """
     activations = _activations(prefilling)
-    sequences = _of_a_rank(decoding, work)
+    sequences, most = _of_a_rank(decoding, work), decoding.scenario.plan.max_sequences
+    if most is not None:
+        sequences = smaller(sequences, most)
     stages = _stages(decoding, decoding.decode.program, sequences, work.prompt_tokens + work.output_tokens, activations)
     if prefilling is not decoding and prefilling.scenario.cluster is decoding.scenario.cluster:
         waiting = prefilling.scenario.workload
@@ -35,10 +37,9 @@ def generation_memory(decoding: PricedGeneration, prefilling: PricedGeneration, 
 
 
 def _of_a_rank(priced: PricedGeneration, work: Generate) -> Number:
-    """Sequences of the busiest data-parallel rank that run at a time."""
+    """Sequences of the busiest data-parallel rank."""
     plan = priced.scenario.plan
-    sequences = rounded_up(work.batch / (plan.data_parallel * plan.replicas))
-    return sequences if plan.max_sequences is None else smaller(sequences, plan.max_sequences)
+    return rounded_up(work.batch / (plan.data_parallel * plan.replicas))
 
 
 def _activations(prefilling: PricedGeneration) -> Number:
@@ -47,18 +48,14 @@ def _activations(prefilling: PricedGeneration) -> Number:
     products = [op for block in prefilling.prefill.program.layers for op in block.operators if isinstance(op, Matmul)]
     widest, tokens = reduce(larger, [op.n / 1.0 for op in products]), products[0].m
     live = formats.operands[formats.plain].activation_bytes * tokens * (LIVE_ACTIVATIONS * model.hidden_size + widest)
-    return larger(prefilling.of_each(live), _drawn(prefilling.scenario))
+    return larger(prefilling.of_each(live), _drawn(prefilling))
 
 
-def _drawn(scenario: GenerationScenario) -> Number:
-    """Bytes of the drawing of tokens that an engine measures at its start, for all sequences that may run."""
-    plan, device, serving = scenario.plan, scenario.cluster.device, scenario.plan.engine.serving
-    sequences: Number | Count = serving.by_class(
-        device.name, device.memory_bytes, lambda known: known.max_sequences or serving.running_of()
-    )
-    if plan.max_sequences is not None:
-        sequences = plan.max_sequences
-    return plan.engine.memory.logit_bytes * sequences * scenario.model.vocab_size
+def _drawn(priced: PricedGeneration) -> Number:
+    """Return the bytes of the sampling pass that an engine runs at its start, for as many sequences as may run."""
+    scenario, most = priced.scenario, priced.scenario.plan.max_sequences
+    sequences = _of_a_rank(priced, scenario.workload) if most is None else most
+    return scenario.plan.engine.memory.logit_bytes * sequences * scenario.model.vocab_size
 
 
 def _stages(

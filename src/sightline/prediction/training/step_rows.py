@@ -95,7 +95,8 @@ def _pass(priced: Priced, phase: str, operators: Sequence[Operator]) -> dict[str
     # Tokens overlap with all work, and so with what other collectives overlap with.
     everything = hidden.pop("micro-batch", {})
     parts = summed(*hidden.values())
-    moved = {level: larger(parts[level], everything.get(level, 0.0)) for level in work}
+    # A product that hides several transfers is behind them once.
+    moved = {level: smaller(larger(parts[level], everything.get(level, 0.0)), work[level]) for level in work}
     return {level: seconds - moved[level] for level, seconds in work.items()} | {"network": sum(moved.values())}
 
 

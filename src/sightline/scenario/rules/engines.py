@@ -2,12 +2,16 @@
 
 from functools import reduce
 from operator import and_
+from typing import TYPE_CHECKING
 
 from sightline.quantities import Count, show
 from sightline.scenario.cluster import Device
 from sightline.scenario.model import Model
 from sightline.scenario.precision import EXPERTS_ONLY, ROUTER_DTYPES
 from sightline.scenario.rules.rulebook import Check, Checks, Counted
+
+if TYPE_CHECKING:
+    from sightline.frameworks.engine import Engine
 
 
 def engine_stages(key: str, layers: int, pipeline_parallel: Count) -> Checks:
@@ -164,10 +168,12 @@ def sequences_in_flight(
     )
 
 
-def whole_prompts(prompt_tokens: Count, max_batched_tokens: Count, chunked_prefill: Count) -> Checks:
-    """An iteration takes any prompt in chunks, or has room for a whole one."""
+def whole_prompts(
+    framework: "Engine", prompt_tokens: Count, max_batched_tokens: Count, chunked_prefill: Count
+) -> Checks:
+    """An iteration takes any prompt in chunks, or has room for a whole one; servers of others widen their budget."""
     yield Check(
-        (chunked_prefill != 0) | (prompt_tokens <= max_batched_tokens),
+        (framework.name != "tensorrt-llm") | (chunked_prefill != 0) | (prompt_tokens <= max_batched_tokens),
         "workload.prompt_tokens is {prompt_tokens}; allowed: up to plan.max_batched_tokens {max_batched_tokens}, as "
         "plan.chunked_prefill is false",
     )
