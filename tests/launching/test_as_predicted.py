@@ -63,14 +63,20 @@ def with_own_parser(folder):
         configuration.write_text(yaml.safe_dump(taken.to_dict()))
 
 
+def _with_sequences(plan, launched):
+    """The plan with the sequences that its servers are started for, and capture graphs for, where it states none."""
+    if (split := plan.disaggregate) is not None:
+        split = replace(split, prefill=_with_sequences(split.prefill, launched.disaggregate.prefill))
+    stated = launched.max_sequences if plan.max_sequences is None else plan.max_sequences
+    return replace(plan, max_sequences=stated, disaggregate=split)
+
+
 def differences(scenario, launch, folder):
     """Return the figures of what is launched that are not the plan's; its servers take the stated requests."""
     back = as_launched(scenario, launch, folder, with_own_parser)
     if isinstance(scenario, GenerationScenario):
         assert admits(scenario, folder)
-        if scenario.plan.max_sequences is None:
-            # A server is started for as many sequences as the batch has, and captures graphs for no more.
-            scenario = replace(scenario, plan=replace(scenario.plan, max_sequences=back.plan.max_sequences))
+        scenario = replace(scenario, plan=_with_sequences(scenario.plan, back.plan))
     if scenario.plan.expert_skew:
         assert any("plan.expert_skew" in sentence for sentence in launch.without_counterpart)
     return differing_figures(scenario, back)
