@@ -457,8 +457,8 @@ def _plain(value: Any) -> Any:
 
 def held(stages: Sequence[StageMemory]) -> list[StageMemory]:
     """Return the stages that one plan's pipeline has; weights may lie in the host's memory."""
-    there = ("weights", "activations")
-    return [stage for stage in stages if any(np.ndim(stage.parts[part]) or stage.parts[part] > 0 for part in there)]
+    own = ("weights", "gradients", "activations")
+    return [stage for stage in stages if any(np.ndim(stage.parts[part]) or stage.parts[part] > 0 for part in own)]
 
 
 def _later(pick: Any, value: Any) -> Any:
