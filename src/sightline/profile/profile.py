@@ -457,7 +457,7 @@ def _plain(value: Any) -> Any:
 
 def held(stages: Sequence[StageMemory]) -> list[StageMemory]:
     """Return the stages that one plan's pipeline has; weights may lie in the host's memory."""
-    own = ("weights", "gradients", "activations")
+    own = ("weights", "gradients")
     return [stage for stage in stages if any(np.ndim(stage.parts[part]) or stage.parts[part] > 0 for part in own)]
 
 
