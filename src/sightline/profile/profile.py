@@ -121,6 +121,10 @@ class NumbersOnDemand(Mapping[str, Number]):
         return len(self._numbers)
 
 
+IN_HOST_MEMORY = "in the host's memory"
+"""The line of a stage's ledger with what it keeps there, per device."""
+
+
 @record
 class StageMemory:
     """One pipeline stage's memory ledger: bytes by part (``MEMORY_PARTS``) and the named items inside them."""
@@ -457,8 +461,12 @@ def _plain(value: Any) -> Any:
 
 def held(stages: Sequence[StageMemory]) -> list[StageMemory]:
     """Return the stages that one plan's pipeline has; weights may lie in the host's memory."""
-    own = ("weights", "gradients")
-    return [stage for stage in stages if any(np.ndim(stage.parts[part]) or stage.parts[part] > 0 for part in own)]
+
+    def holds(stage: StageMemory) -> bool:
+        weights = stage.parts["weights"]
+        return bool(np.ndim(weights)) or weights > 0 or stage.items.get(IN_HOST_MEMORY, 0.0) > 0
+
+    return [stage for stage in stages if holds(stage)]
 
 
 def _later(pick: Any, value: Any) -> Any:

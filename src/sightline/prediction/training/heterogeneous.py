@@ -18,10 +18,11 @@ from sightline.prediction.training.constants import TrainingConstants
 from sightline.prediction.training.data_parallel import Replication, replication
 from sightline.prediction.training.memory import StageLedger, stage_ledgers
 from sightline.prediction.training.micro_batch import PipelineSlots, slots_of
-from sightline.prediction.training.offload import IN_HOST_MEMORY, as_kept
+from sightline.prediction.training.offload import as_kept
 from sightline.prediction.training.priced import Priced, price
 from sightline.prediction.training.stages import DenseAndExperts, StageContents
 from sightline.prediction.training.step import StepTimes, step_times
+from sightline.profile.profile import IN_HOST_MEMORY
 from sightline.quantities import Number, larger
 from sightline.scenario import Cluster, LayerKind, Scenario
 

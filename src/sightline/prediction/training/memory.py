@@ -19,7 +19,7 @@ from sightline.prediction.training.activations import (
     of_head,
     of_layers,
 )
-from sightline.prediction.training.offload import IN_HOST_MEMORY, OnHost, on_host
+from sightline.prediction.training.offload import OnHost, on_host
 from sightline.prediction.training.priced import Priced, micro_batch_alone
 from sightline.prediction.training.stages import Sizes, StageContents, most, program_sizes
 from sightline.prediction.training.states import (
@@ -39,6 +39,7 @@ from sightline.prediction.training.states import (
 )
 from sightline.prediction.training.step import StepTimes
 from sightline.profile import BETWEEN_PASSES, MEMORY_PARTS, REFERENCE, NumbersOnDemand, Profile, StageMemory
+from sightline.profile.profile import IN_HOST_MEMORY
 from sightline.program import write_out
 from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import Number, added_up, anywhere, either, larger, plain, smaller

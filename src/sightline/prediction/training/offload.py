@@ -15,6 +15,7 @@ from sightline.cost.device_model import device_model
 from sightline.prediction.training.micro_batch import Slot
 from sightline.prediction.training.update import update_traffic
 from sightline.profile import StageMemory
+from sightline.profile.profile import IN_HOST_MEMORY
 from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import Number, anywhere, larger, smaller
 from sightline.scenario import Cluster, Host, Plan, Scenario
@@ -23,12 +24,6 @@ MEMORY_SHARE = 0.7
 """Share of the host's memory bandwidth that an update reaches, spread over all cores (estimate)."""
 CORE_BANDWIDTH = 8e9
 """Bytes per second that one core of the reference speed moves in an update (estimate)."""
-
-
-IN_HOST_MEMORY = "in the host's memory"
-"""The line of a stage's ledger with what it keeps there, per device."""
-
-
 STAYS = "offloaded state stays in host memory, the only memory"
 
 
