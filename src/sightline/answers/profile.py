@@ -98,7 +98,8 @@ def of_profile(profile: Profile) -> Iterator[out.Said]:
 
 def rests_on(profile: Profile) -> Iterator[out.Said]:
     """Yield the evidence of the framework's constants, which decides most about the interval, and what it lacks."""
-    if profile.source == "predicted" and (profile.interval or profile.completed) and profile.task.name in _CONSTANTS_OF:
+    is_served = profile.task is SERVING and profile.completed
+    if profile.source == "predicted" and (profile.interval or is_served) and profile.task.name in _CONSTANTS_OF:
         evidence = profile.evidence.get("framework", "estimated")
         lacking = "; ".join(profile.missing.values()) or f"constants of {_CONSTANTS_OF[profile.task.name]}"
         yield out.Said(asks="evidence", says=f"{evidence}: {lacking}")

@@ -28,18 +28,14 @@ def test_plans_are_ranked_by_the_rate_that_they_serve_per_device(answer) -> None
     assert [one.rank for one in answer.plans] == [1, 2, 3]
 
 
-def test_the_best_plan_is_that_of_trying_every_layout(answer) -> None:
-    found = {}
-    for tensor, pipeline in product((1, 2), (1, 2)):
-        if tensor * pipeline <= 2:
-            own = {"framework": "vllm", "tensor_parallel": tensor, "pipeline_parallel": pipeline}
-            longer = {**LOAD, "requests": {**LOAD["requests"], "count": 1500}}
-            scenario = load({**QUESTION, "workload": longer, "plan": own})
-            found[tensor, pipeline] = find_capacity(scenario).rate
-    best = answer.plans[0]
-    own = best.profile.scenario.plan
-    assert (own.tensor_parallel, own.pipeline_parallel) == max(found, key=found.get)
-    assert best.figures["capacity_requests_per_s"] == pytest.approx(max(found.values()), rel=0.1)
+def test_the_best_plan_serves_nearly_as_much_as_any_layout_that_is_tried(answer) -> None:
+    rates = []
+    longer = {**LOAD, "requests": {**LOAD["requests"], "count": 1500}}
+    for (tensor, pipeline), size in product(((1, 1), (1, 2), (2, 1)), (1024, 8192)):
+        own = {"framework": "vllm", "tensor_parallel": tensor, "pipeline_parallel": pipeline}
+        scenario = load({**QUESTION, "workload": longer, "plan": own | {"max_batched_tokens": size}})
+        rates.append(find_capacity(scenario).rate)
+    assert answer.plans[0].figures["capacity_requests_per_s"] == pytest.approx(max(rates), rel=0.1)
 
 
 def test_no_other_size_of_iterations_serves_more_than_that_of_the_best_plan() -> None:
