@@ -464,7 +464,7 @@ def held(stages: Sequence[StageMemory]) -> list[StageMemory]:
 
     def holds(stage: StageMemory) -> bool:
         weights = stage.parts["weights"]
-        return bool(np.ndim(weights)) or weights > 0 or stage.items.get(IN_HOST_MEMORY, 0.0) > 0
+        return bool(np.ndim(weights) or weights > 0 or stage.items.get(IN_HOST_MEMORY, 0.0) > 0)
 
     return [stage for stage in stages if holds(stage)]
 
