@@ -363,8 +363,7 @@ def fit_inference(
 
     The spreads are conformal: four in five errors of the fit's cases lie within them, of first tokens, of dense models
     and of mixtures, each as it would be without its group, and counting groups whose errors resemble each other for
-    fewer. Cases that
-    the source leaves two readings of say nothing on how far off the right one is.
+    fewer. Cases that the source leaves two readings of say nothing on how far off the right one is.
     """
     base = {name: prior.value for name, prior in priors.items()} | _seen(cases)
     columns = [replace(case, workers=tabled(case.workers)) for case in cases]
@@ -575,22 +574,27 @@ def first_tokens(runs: Iterable[MeasuredRun], found: Mapping[str, "Fits"]) -> Le
 
     Their half-widths are those of the loads with iterations at the ends of the fits' spreads.
     """
-    errors, groups, half_widths = [], [], []
-    for run in runs:
-        scenario = serving_from_mapping(run.scenario)
-        engine, requests = scenario.plan.engine, [run.requests]
-        fit = found[engine.name][release_line(engine.version, separate_lines(engine.name))][1]
-        constants = InferenceConstants.from_mapping(fit.constants)
-        server = server_of(scenario, load=requests).running(lambda _, own=constants: own)  # type: ignore[misc]
-        first, step = fitted_spreads(scenario, constants)
-        ttft_s = []
-        for sign in (0.0, -1.0, 1.0):
-            of = server.serve(scenario, requests, (np.exp(sign * first), np.exp(sign * step)))
-            ttft_s.append(served_figure("ttft_s.mean", run, of.requests, of.first_token_s, of.last_token_s))
-        errors.append(np.log(ttft_s[0] / measured_figure("ttft_s.mean", run)))
-        groups.append(f"{scenario.model.name} on {scenario.cluster.device.name}")
-        half_widths.append(abs(np.log(ttft_s[1 if errors[-1] > 0.0 else 2] / ttft_s[0])))
+    errors, groups, half_widths = zip(*(_first_token(run, found) for run in runs), strict=True)
     return LeftOut(np.array(errors), groups, np.array(half_widths), np.ones(len(errors)))
+
+
+def _first_token(run: MeasuredRun, found: Mapping[str, "Fits"]) -> tuple[float, str, float]:
+    """The error of a load's mean time to first token, its group, and the half-width on the error's side."""
+    scenario = serving_from_mapping(run.scenario)
+    engine, requests = scenario.plan.engine, [run.requests]
+    fit = found[engine.name][release_line(engine.version, separate_lines(engine.name))][1]
+    constants = InferenceConstants.from_mapping(fit.constants)
+    server = server_of(scenario, load=requests).running(lambda _: constants)
+    first, step = fitted_spreads(scenario, constants)
+
+    def ttft_s(sign: float) -> float:
+        of = server.serve(scenario, requests, (np.exp(sign * first), np.exp(sign * step)))
+        return served_figure("ttft_s.mean", run, of.requests, of.first_token_s, of.last_token_s)
+
+    usual_s = ttft_s(0.0)
+    error = float(np.log(usual_s / measured_figure("ttft_s.mean", run)))
+    half_width = float(abs(np.log(ttft_s(-1.0 if error > 0.0 else 1.0) / usual_s)))
+    return error, f"{scenario.model.name} on {scenario.cluster.device.name}", half_width
 
 
 def _half_widths(fit: InferenceFit) -> Array:

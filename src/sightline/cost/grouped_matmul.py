@@ -23,8 +23,8 @@ from sightline.scenario import Device
 from sightline.scenario.precision import MATMUL_FORMATS
 
 GroupedLayout = Literal["masked", "contiguous"]
-"""How tokens lie before the kernel: each expert's in a slot of fixed size, as decoding under a CUDA graph needs, or one
-expert's behind the other's, padded to whole blocks, as prefill has them."""
+"""How tokens lie before the kernel: each expert's in a slot of fixed size, or one expert's behind the other's, padded
+to whole blocks."""
 
 
 UNHINDERED = 0.97
@@ -147,9 +147,9 @@ def price_experts(alike: Alike, on: Ranks) -> OperatorCost:
         constants = model.constants(_of_family, together.kernel, layout)
         return grouped_matmul_cost(together, model.device, constants)
 
-    many = laid_out("contiguous")
-    fastest_s = np.minimum(many.time_s, laid_out("masked").time_s)
-    return many._replace(time_s=np.where(np.greater(together.empty_rows, 0.0), many.time_s, fastest_s))
+    contiguous = laid_out("contiguous")
+    fastest_s = np.minimum(contiguous.time_s, laid_out("masked").time_s)
+    return contiguous._replace(time_s=np.where(np.greater(together.empty_rows, 0.0), contiguous.time_s, fastest_s))
 
 
 def _of_family(model: DeviceModel, kernel: str, layout: GroupedLayout) -> GroupedConstants:

@@ -309,7 +309,8 @@ def gains_between(own: Profile, other: Profile, known: "Anchored | None" = None)
     spreads = [spread_of(_whole_s(p), _ends(p, key)) for p in (own, other)]
     if spreads[0] is None or spreads[1] is None:
         return None
-    spread = _served_spread(own, other, known) or ratio_spread(spreads[0], spreads[1], _correlation(own, other, known))
+    spread = _generation_spread(own, other, known)
+    spread = spread or ratio_spread(spreads[0], spreads[1], _correlation(own, other, known))
     low, high = interval_of(_whole_s(other) / float(own.whole_s), spread)
     return 1.0 - high, 1.0 - low
 
@@ -346,7 +347,7 @@ def _refusals(scenario: Any) -> list[str]:
     return list(map(str, refusals(scenario)))
 
 
-def _served_spread(own: Profile, other: Profile, known: "Anchored | None") -> Spread | None:
+def _generation_spread(own: Profile, other: Profile, known: "Anchored | None") -> Spread | None:
     """The spread of two batches' latencies' ratio, less what both have in common; None where that is not known."""
     if own.task is not GENERATION or known is not None:
         return None

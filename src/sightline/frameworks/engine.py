@@ -117,23 +117,12 @@ class Serving:
     def __post_init__(self) -> None:
         fix_mappings(self)
 
-    def class_of(self, device: str, memory_bytes: float) -> DeviceClass:
-        """Return the last class that a device is in; one without limits where it is in none."""
-        return next(
-            (
-                known
-                for known in reversed(self.device_classes)
-                if memory_bytes >= known.from_memory_bytes and not device.startswith(known.except_devices)
-            ),
-            DeviceClass(from_memory_bytes=0.0),
-        )
-
-    def by_class(self, device: str, memory_bytes: Number, of: Callable[[DeviceClass], Number | int]) -> Number:
-        """Return what the class of a device has, whose memory may be an axis of many."""
-        found: Number = 1.0 * of(DeviceClass(from_memory_bytes=0.0))
+    def by_class(self, device: str, memory_bytes: Number, limit: Callable[[DeviceClass], Number | int]) -> Number:
+        """Return a limit of the last class that a device is in, or of one without any; its memory may be an axis."""
+        found: Number = 1.0 * limit(DeviceClass(from_memory_bytes=0.0))
         for known in self.device_classes:
             if not device.startswith(known.except_devices):
-                found = either(memory_bytes >= known.from_memory_bytes, of(known), found)
+                found = either(memory_bytes >= known.from_memory_bytes, limit(known), found)
         return found
 
     def running_of(self, held: int | None = None) -> int:
@@ -156,11 +145,15 @@ def serving_limits(
     Where prompts are not ``chunked``, vLLM's iterations have room for the longest (``EngineArgs``: the larger of its
     usual budget and ``max_model_len``). ``groups`` are the data-parallel ranks that share experts.
     """
-    known = serving.class_of(device, memory_bytes)
-    sequences = known.max_sequences or serving.running_of()
-    tokens = known.max_batched_tokens or serving.max_batched_tokens
+    sequences, tokens = (
+        int(serving.by_class(device, memory_bytes, limit))
+        for limit in (
+            lambda known: known.max_sequences or serving.running_of(),
+            lambda known: known.max_batched_tokens or serving.max_batched_tokens or 0,
+        )
+    )
     least = context_tokens if serving.policy == "vllm" and not chunked else 0
-    budget = max(context_tokens, LEAST_BUDGET) if tokens is None else max(tokens, least)
+    budget = max(tokens, least) if tokens else max(context_tokens, LEAST_BUDGET)
     return Limits(sequences, budget // groups if serving.groups_share_budget else budget)
 
 
@@ -426,9 +419,9 @@ class Engine:
             share = either(ranks >= int(fewest), fraction, share)
         if keeps is None or self.memory.fractions_by_ranks:
             return share
-        known = self.serving.class_of(device, memory_bytes)
         captured = self.captured_sequences(device, memory_bytes, tensor_parallel, groups)
-        tokens = known.max_batched_tokens or 0 if budget is None else budget * groups
+        usual = self.serving.by_class(device, memory_bytes, lambda known: known.max_batched_tokens or 0)
+        tokens = usual if budget is None else budget * groups
         grouped = either(captured > LARGE_STEP, keeps.large_group_bytes, keeps.group_bytes) * groups
         kept = (
             keeps.base_bytes

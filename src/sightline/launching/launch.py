@@ -15,6 +15,7 @@ from sightline.loading import load
 from sightline.loading.checks import with_value
 from sightline.loading.clusters import read_cluster
 from sightline.loading.models import resolve_model
+from sightline.loading.question import USUAL_REQUESTS
 from sightline.scenario.training import sequences_of
 from sightline.whole_files import unwritable, write_whole
 
@@ -141,8 +142,6 @@ def _other_content(path: Path) -> InputError:
     return InputError(f"'{path}' already exists with other content; choose another folder or remove it")
 
 
-REQUESTS = 1000
-"""Requests of a load of which only the rate is known."""
 ORDER = ("name", "model", "cluster", "workload", "plan")
 """Parts of a scenario in the order of a file."""
 
@@ -156,7 +155,7 @@ def served(reading: Reading, rate: float) -> Reading:
     stated = reading.scenario.get("workload", {})
     if stated.get("task") != "generate":
         raise InputError(f"--rate applies to commands of servers; workload.task is {stated.get('task')}")
-    sizes = {key: stated[key] for key in ("prompt_tokens", "output_tokens")} | {"count": REQUESTS}
+    sizes = {key: stated[key] for key in ("prompt_tokens", "output_tokens")} | {"count": USUAL_REQUESTS}
     drawn = {key: value for key, value in stated.items() if key == "sampling"}
     arrival = {"process": "poisson", "rate": rate}
     workload = {"task": "serve", "requests": sizes, "arrival": arrival, **drawn}

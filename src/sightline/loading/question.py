@@ -32,7 +32,8 @@ KEYS: Final = {"pretrain": _TRAINED, "finetune": _TRAINED, "generate": _GENERATE
 USUAL_LENGTH: Final = 4096
 _USUAL: Final = {"batch": 1, "prompt": 1024, "output": 256}
 """By option, of generation and serving."""
-_USUAL_REQUESTS: Final = 1000
+USUAL_REQUESTS: Final = 1000
+"""Requests of a load of which only the rate is known."""
 _USUAL_DEVICES, _DEVICE_TOKENS, _MOST_TOKENS = 8, 2**16, 2**24
 """Tokens of a training step for each device, up to those of the largest published runs."""
 _LIMIT: Final = re.compile(r"(\w+)\s*(?:<=|[<=:]|\s)\s*(\S.*)")
@@ -133,7 +134,7 @@ def _usual(whole: Mapping[str, Any], task: str) -> Iterator[tuple[str, Any]]:
     elif stated_at(whole, "workload.trace") is None:
         yield from ((KEYS[task][name], value) for name, value in _USUAL.items() if name in KEYS.get(task, ()))
         if task == "serve":
-            yield "workload.requests.count", _USUAL_REQUESTS
+            yield "workload.requests.count", USUAL_REQUESTS
     if stated_at(whole, _SERVED["rate"]) is not None:
         yield "workload.arrival.process", "poisson"
 

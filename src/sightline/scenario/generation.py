@@ -216,6 +216,11 @@ class GenerationPlan:
         """Ranks that each expert is split over."""
         return self.tensor_parallel * self.data_parallel / self.expert_parallel
 
+    @property
+    def drafted_tokens(self) -> Number:
+        """Tokens that a decode pass verifies per sequence, besides its own."""
+        return 0.0 if self.speculative is None else 1.0 * self.speculative.tokens
+
     def groups(self, model: Model) -> Count:
         """Return how many data-parallel ranks share experts; 1 of a model without any."""
         return 1 if model.experts is None else self.data_parallel
@@ -230,14 +235,13 @@ class GenerationPlan:
 
     def captured_tokens(self, model: Model, device: Device, *, decode: bool) -> Number:
         """Return the new tokens up to which passes run from captured graphs, those that only decode or the others."""
-        kernels, about = self.engine.kernels, (device.name, device.memory_bytes)
-        each = 1.0 if self.speculative is None else 1.0 + self.speculative.tokens
+        kernels, each = self.engine.kernels, 1.0 + self.drafted_tokens
         most: Number = kernels.captured_decodes if decode else kernels.captured_tokens
         if self.max_sequences is not None:
             most = smaller(most, kernels.captured_per_sequence * self.max_sequences * each)
         if decode:
-            groups = self.groups(model)
-            most = smaller(most, each * self.engine.captured_sequences(*about, self.tensor_parallel, groups))
+            about = device.name, device.memory_bytes, self.tensor_parallel, self.groups(model)
+            most = smaller(most, each * self.engine.captured_sequences(*about))
         return either(self.cuda_graphs, most, 0.0)
 
     def to_dict(self) -> dict[str, Any]:

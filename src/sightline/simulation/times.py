@@ -14,7 +14,6 @@ from sightline.prediction.generation.replica import (
     Worker,
     called_s,
     device_times,
-    drafted_tokens,
     handover_s,
     launch_time_s,
 )
@@ -130,7 +129,7 @@ def iteration_times(
     """
     plan, c = worker.plan, in_loop(worker, constants)
     even = _Tables(worker, replace(c, long_prefill_slowdown=1.0), {} if passes is None else passes)
-    new = float(1.0 + drafted_tokens(plan))
+    new = float(1.0 + plan.drafted_tokens)
     speculates, about = plan.speculative is not None, (worker.model, worker.scenario.cluster.device)
     decodes, drafts = even.decodes(axis_points(sequences, COUNT_BITS), new)
     decode_attention, decode_launches = even.decode_attention(sequences, context, new)

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from sightline.frameworks import read_engine
 from sightline.validation.tables import Cells, LeftOutError, Line, Row, catalog_name, scalar
 
 LAYOUT = {"devices": "devices", "experts": "plan.expert_parallel", "ranks": "plan.data_parallel"}
@@ -151,8 +152,6 @@ def _drafts(tokens: int) -> dict[str, Any]:
     return {"plan.speculative": {"tokens": tokens, "acceptance": ACCEPTANCE}}
 
 
-WHOLE = 8192
-"""New tokens of an iteration of TensorRT-LLM by itself."""
 _DEGREES = frozenset({1, 2, 4, 8, 16, 32, 64})
 
 
@@ -180,9 +179,10 @@ def _room(cells: Cells) -> dict[str, Any]:
 
     The sample does not state it, but its servers answered these loads.
     """
-    needed = _int(cells, "isl") + _concurrency(cells)
-    whole = cells["backend"] == "trtllm" and cells["mode"] == "agg"
-    return {"plan.max_batched_tokens": needed} if whole and needed > WHOLE else {}
+    if cells["backend"] != "trtllm" or cells["mode"] != "agg":
+        return {}
+    usual, needed = read_engine("tensorrt-llm").serving.max_batched_tokens, _int(cells, "isl") + _concurrency(cells)
+    return {"plan.max_batched_tokens": needed} if needed > (usual or 0) else {}
 
 
 def _measured(cells: Cells) -> dict[str, float]:

@@ -427,6 +427,11 @@ def _slowed_library(family: str, version: str, slower: Number) -> CollectiveCons
 _slowed_once = cache(_slowed_library)
 
 
+def is_of_unknown_server(link: Interconnect) -> bool:
+    """Return whether links meet in a host of which nobody says how they share it."""
+    return link.topology == PCIE and link.shares is None
+
+
 def collective_evidence(cluster: Cluster, kind: str) -> Evidence:
     """What the constants of a kind of collective rest on, inside a node.
 

@@ -61,14 +61,14 @@ def named(name: str) -> str:
     return name.lstrip("-").replace("_", "-")
 
 
-def degree(name: str, field: str, *, always: bool = False) -> Row:
+def degree(name: str, field: str, read: Callable[[Options], int | None] | None = None, *, always: bool = False) -> Row:
     """Return the option of a degree, which is written above 1, or ``always`` and then read as 1 where it is absent."""
 
     def write(request: Request) -> object:
         value = getattr(request.plan, field)
         return value if always or value > 1 else None
 
-    return Option(name, field, write, lambda options: options.number(named(name)) or (1 if always else None))
+    return Option(name, field, write, read or (lambda of: of.number(named(name)) or (1 if always else None)))
 
 
 def number(name: str, field: str, write: Callable[[Request], object] | None = None) -> Row:

@@ -149,7 +149,7 @@ OPTIONS: Sequence[Row] = (
     degree("--pp-size", "pipeline_parallel"),
     Option("--dp-size", "data_parallel", _data_parallel, _stated_data),
     Option("--attn-dp-size", write=lambda request: _above_one(_groups(request))),
-    Option("--ep-size", "expert_parallel", lambda r: _above_one(int(r.plan.expert_parallel)), _stated_experts),
+    degree("--ep-size", "expert_parallel", _stated_experts),
     Option("--moe-dense-tp-size", write=lambda r: 1 if _groups(r) > 1 and r.plan.tensor_parallel == 1 else None),
     compute_dtype("--dtype"),
     *formats("--quantization", READ_WEIGHTS, "--kv-cache-dtype", "sglang", READ_CACHES),

@@ -202,7 +202,7 @@ def answer_of(found: Simulated, spaces: Sequence[ServingSpace], objective: str, 
         assumptions=_assumptions(found, spaces, shown),
         warnings=(
             *warnings,
-            *(() if found.stated else (*_beyond(best), *_idle(best[:1]))),
+            *(() if found.stated else (*_beyond(best), *_idle(best))),
             *_too_short(best),
             *_promising(found),
         ),
@@ -218,14 +218,16 @@ def answer_of(found: Simulated, spaces: Sequence[ServingSpace], objective: str, 
 
 
 def _idle(best: Sequence[Placed]) -> Iterator[str]:
-    """Yield that a plan serves much more than the stated rate, for which fewer devices would do."""
-    for one in best:
-        rate, most = one.trial.finalist.scenario.workload.arrival.rate, one.trial.rate
-        if rate is not None and most > SPARE * rate:
-            yield (
-                f"the best plan serves up to {most:.3g} requests/s, and {rate:g} are stated; --objective cost finds "
-                "the fewest devices that serve these"
-            )
+    """Yield that the best plan serves much more than the stated rate, for which fewer devices would do."""
+    if not best:
+        return
+    trial = best[0].trial
+    rate = trial.finalist.scenario.workload.arrival.rate
+    if rate is not None and trial.rate > SPARE * rate:
+        yield (
+            f"the best plan serves up to {trial.rate:.3g} requests/s, and {rate:g} are stated; --objective cost finds "
+            "the fewest devices that serve these"
+        )
 
 
 def _as_checkpoint(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from sightline.cost.attention_constants import PHASE_PARTS, AttentionPhase
-from sightline.cost.collectives.libraries import PCIE, collective_evidence
+from sightline.cost.collectives.libraries import PCIE, collective_evidence, is_of_unknown_server
 from sightline.cost.device_model import device_model
 from sightline.cost.families import SERVER_UNKNOWN, Evidence, evidence_of, family_of, unmeasured_half_width
 from sightline.cost.l2 import l2_s
@@ -353,8 +353,7 @@ def _spreads(profile: Profile, constants: InferenceConstants, known: Knowledge |
 
 def _links_half_width(scenario: GenerationScenario, constants: InferenceConstants) -> float:
     """How far collectives are off where links meet in a host that neither a table nor a fit of the engine measured."""
-    link, fitted = scenario.cluster.intra_node, constants.fitted_links
-    if link.topology != PCIE or link.shares is not None or PCIE in fitted:
+    if PCIE in constants.fitted_links or not is_of_unknown_server(scenario.cluster.intra_node):
         return 0.0
     known = collective_evidence(scenario.cluster, "all_reduce") == "calibrated"
     return 0.0 if known else unmeasured_half_width("collectives", SERVER_UNKNOWN)

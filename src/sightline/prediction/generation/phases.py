@@ -13,7 +13,6 @@ from sightline.prediction.generation.replica import (
     Iteration,
     PricedPass,
     Worker,
-    drafted_tokens,
     iteration_of,
     iteration_time,
     tokens_per_pass,
@@ -227,7 +226,7 @@ def price_generation(scenario: GenerationScenario, phases: Sequence[PhaseName] =
     # Sequences of the busiest data-parallel rank.
     sequences = rounded_up(work.batch / (plan.data_parallel * plan.replicas))
     chunks = cut(replicas, sequences)
-    new = 1.0 + drafted_tokens(plan)
+    new = 1.0 + plan.drafted_tokens
     parts = micro_batches(plan, sequences, new)
     context = work.prompt_tokens + work.output_tokens / 2.0
     batches = {

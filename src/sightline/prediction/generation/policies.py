@@ -24,7 +24,6 @@ from sightline.prediction.generation.phases import (
     prefill_phase,
     price_generation,
 )
-from sightline.prediction.generation.replica import drafted_tokens
 from sightline.profile.metrics import latency_s, output_tokens_per_s
 from sightline.program.blocks.layer import cached_bytes
 from sightline.program.formats import Formats
@@ -174,7 +173,7 @@ def _beside_prompts(scenario: GenerationScenario) -> Number:
     if plan.max_batched_tokens is None or not plan.engine.scheduling.mixed_batches:
         return np.inf
     left = larger(plan.max_batched_tokens - new_tokens(scenario), 0.0)
-    return either(plan.chunked_prefill, np.inf, 1.0 + left // (1.0 + drafted_tokens(plan)))
+    return either(plan.chunked_prefill, np.inf, 1.0 + left // (1.0 + plan.drafted_tokens))
 
 
 def _steady_course(workers: Workers, prefill: Phase, decode: Phase, constants: InferenceConstants) -> Course:

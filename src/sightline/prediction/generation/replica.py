@@ -85,6 +85,10 @@ def slowdowns_of(op: Operator, c: InferenceConstants) -> tuple[Number, Number]:
         by_format = c.nvfp4_slowdown if op.dtype == "nvfp4" else by_block
         in_bulk = c.prefill_matmul_slowdown * (c.narrow_prefill_slowdown if op.element_bytes < 2.0 else 1.0)
         return c.matmul_slowdown * by_format, in_bulk * by_format
+    if isinstance(op, GroupedMatmul):
+        # Whole blocks are those of a library that was measured alone, as dense products were.
+        few, bulk = (either(op.empty_rows > 0.0, c.matmul_slowdown, own) for own in c.slowdown_of_experts(op.kernel))
+        return few, bulk
     if op.part in DRAWING:
         return 1.0, 1.0
     if isinstance(op, Elementwise):
@@ -92,10 +96,6 @@ def slowdowns_of(op: Operator, c: InferenceConstants) -> tuple[Number, Number]:
     slowdown: Number = c.elementwise_slowdown
     if isinstance(op, ATTENDING):
         slowdown = c.decode_attention_slowdown if op.decode else c.prefill_attention_slowdown
-    elif isinstance(op, GroupedMatmul):
-        # Whole blocks are those of a library that was measured alone, as dense products were.
-        few, bulk = (either(op.empty_rows > 0.0, c.matmul_slowdown, own) for own in c.slowdown_of_experts(op.kernel))
-        return few, bulk
     return slowdown, slowdown
 
 
@@ -375,11 +375,6 @@ def _without(times: PassTimes, saved_s: Number) -> PassTimes:
     """The times of a pass whose operators take so much less."""
     share = 1.0 - saved_s / times.work_s
     return times._replace(compute_s=times.compute_s * share, memory_s=times.memory_s * share)
-
-
-def drafted_tokens(plan: GenerationPlan) -> Number:
-    """Return the tokens that a decode pass verifies per sequence, besides its own."""
-    return 0.0 if plan.speculative is None else 1.0 * plan.speculative.tokens
 
 
 def tokens_per_pass(plan: GenerationPlan) -> Number:

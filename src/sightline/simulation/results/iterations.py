@@ -9,7 +9,7 @@ import numpy as np
 
 from sightline.cost.power import watts_of
 from sightline.prediction.generation.engine_constants import InferenceConstants
-from sightline.prediction.generation.replica import Worker, drafted_tokens, iteration_of, saved_starts_s
+from sightline.prediction.generation.replica import Worker, iteration_of, saved_starts_s
 from sightline.profile import BOUNDS
 from sightline.program import Batch, Collective, decoding, prompts
 from sightline.quantities import Number, percent
@@ -52,7 +52,7 @@ def iteration_parts(
     Prompts and decoding sequences of an iteration run through most kernels together, whose time is split by their new
     tokens; each has its own attention. Left out: prompts behind a cached context, and what differs from the mean.
     """
-    course, new_per_decode = outcome.iterations, 1.0 + float(drafted_tokens(worker.plan))
+    course, new_per_decode = outcome.iterations, 1.0 + float(worker.plan.drafted_tokens)
     new, decodes = float(course.prompt_tokens[chosen].mean()), float(course.decodes[chosen].mean())
     context = float((course.kv_tokens[chosen] / np.maximum(course.running[chosen], 1)).mean())
     groups = [prompts(1.0, new)] if new else []
@@ -193,7 +193,7 @@ def busy_by_bound(worker: Worker, constants: InferenceConstants, sums: Iteration
     one. Left out: prompts behind a cached context.
     """
     busy, joules, watts = dict.fromkeys(BOUNDS, 0.0), 0.0, watts_of(worker.scenario.cluster)
-    for batch, seconds in _mean_batches(sums, 1.0 + float(drafted_tokens(worker.plan))):
+    for batch, seconds in _mean_batches(sums, 1.0 + float(worker.plan.drafted_tokens)):
         (priced,) = worker.priced([batch])
         own = in_loop(worker, constants)
         mean_pass = iteration_of(worker, priced, own, saved_s=saved_starts_s(worker, batch, own))
