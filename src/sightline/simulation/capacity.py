@@ -151,6 +151,7 @@ def highest_rate(
     within: float = WITHIN,
     step: float = STEP,
     drawn: Sequence[float] = DRAWN,
+    least: float = LEAST,
 ) -> Capacity:
     """Search the highest rate that meets the workload's objective, by bisection.
 
@@ -162,6 +163,7 @@ def highest_rate(
         within: How close the rate is found, relative to it.
         step: The factor by which the second rate is above or below the first.
         drawn: Shares of the highest rate that are tried as well.
+        least: Share of the first rate below which none is tried.
 
     Raises:
         InputError: The workload has no objective.
@@ -180,7 +182,7 @@ def highest_rate(
         progress.advance()
         return meets(tried[rate].lasting, slo)
 
-    low, high = _bracket(keeps, first, step)
+    low, high = _bracket(keeps, first, step, least)
     unbroken = low == high
     while low is not None and not unbroken and high / low > 1.0 + within:
         middle = (low * high) ** 0.5
@@ -193,7 +195,7 @@ def highest_rate(
     return Capacity(rate=low, tried=rows, sentence=_in_words(tried.get(low or 0.0), rows, slo))
 
 
-def _bracket(keeps: Callable[[float], bool], first: float, step: float) -> tuple[float | None, float]:
+def _bracket(keeps: Callable[[float], bool], first: float, step: float, least: float) -> tuple[float | None, float]:
     """A rate that meets the objective and one that does not, in steps that grow; None where no rate meets it.
 
     Where no rate breaks it, both are the highest that is tried.
@@ -206,13 +208,13 @@ def _bracket(keeps: Callable[[float], bool], first: float, step: float) -> tuple
             step = step**2
             low, high = high, min(high * step, first * MOST)
         return low, high
-    high, low = first, max(first / step, first * LEAST)
-    while not keeps(low):
-        if low <= first * LEAST:
-            return None, low
-        step = step**2
-        high, low = low, max(low / step, first * LEAST)
-    return low, high
+    high = first
+    while high > first * least:
+        low = max(high / step, first * least)
+        if keeps(low):
+            return low, high
+        high, step = low, step**2
+    return None, high
 
 
 def lasting_share(profile: Profile, slo: Slo) -> float:

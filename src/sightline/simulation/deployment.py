@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sightline.errors import InputError, refuse
-from sightline.frameworks.engine import Limits, serving_limits
+from sightline.frameworks.engine import Engine, Limits, serving_limits
 from sightline.prediction.generation.heterogeneous import assignments, on_group
 from sightline.prediction.generation.memory import generation_memory
 from sightline.prediction.generation.phases import price_generation
@@ -92,12 +92,16 @@ def _not_scaled(scenario: ServingScenario) -> Iterator[str]:
         )
 
 
+def cuts_prompts(engine: Engine) -> bool:
+    """Return whether a server of an engine cuts prompts where nothing is stated."""
+    return bool({**engine.defaults, **engine.serving.defaults}.get("chunked_prefill", False))
+
+
 def _not_of_the_policy(plan: GenerationPlan) -> Iterator[str]:
     """Keys that the engine's policy, as it is simulated, does not look at."""
     engine, policy = plan.engine, plan.engine.serving.policy
-    usual = {**engine.defaults, **engine.serving.defaults}
     release = f"{engine.name} {engine.version}".rstrip()
-    if policy not in CUTS_BY_CHOICE and plan.chunked_prefill != usual.get("chunked_prefill", False):
+    if policy not in CUTS_BY_CHOICE and plan.chunked_prefill != cuts_prompts(engine):
         yield f"plan.chunked_prefill is {show(plan.chunked_prefill)}; supported for {release}: its default"
     if plan.disaggregate is not None and plan.speculative is not None:
         yield "plan.speculative cannot be combined with plan.disaggregate"

@@ -193,6 +193,16 @@ class Found(Counts):
     candidates: int = 0
     remarks: dict[str, None] = field(default_factory=dict)
 
+    @property
+    def tries(self) -> int:
+        """Batches that each candidate is evaluated with at once."""
+        return len(DOUBLED) if self.most_users else 1
+
+    def look(self, variant: Variant, of: Candidates, wanted: tuple[str, ...], limits: Mapping[str, float]) -> None:
+        """Evaluate a list of candidates, with the figures ``wanted``."""
+        of = _with_most_users(variant, of, limits) if self.most_users else of
+        self.add(variant, evaluated(variant, of, wanted, limits))
+
     def add(self, variant: Variant, of: Evaluated) -> None:
         """Count a list of plans and keep the best of it."""
         self.evaluated += of.evaluated
@@ -339,13 +349,12 @@ def go_through(
         raise InputError(_nobody_runs(spaces))
     pooled = sum(variant.pooled for _, variant in every)
     for space, variant in progress.each(every, "searching"):
-        pieces = candidates(space, variant, pooled, len(DOUBLED) if found.most_users else 1)
+        pieces = candidates(space, variant, pooled, found.tries)
         found.candidates += pieces.total
         found.remarks |= {} if pieces.complete else {LEFT_OUT: None}
         for some in pieces.lists():
             progress.check()
-            with_batches = _with_most_users(variant, some, limits) if found.most_users else some
-            found.add(variant, evaluated(variant, with_batches, wanted, limits))
+            found.look(variant, some, wanted, limits)
     if not found.candidates:
         found.rejected["engine_devices"] += 1
 

@@ -1,21 +1,23 @@
 """Layouts that may serve a load, ranked by a steady loop of requests of its mean lengths.
 
-Each layout is looked at with the most sequences in flight that keep the limits of the objective in the mean. By
-Little's law these are a rate of requests (Little 1961, Operations Research 9).
+Each layout is looked at with numbers of sequences in flight. By Little's law each is a rate of requests (Little 1961,
+Operations Research 9), and those that keep the limits of the objective in the mean say what the layout promises.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sightline.errors import InputError
 from sightline.planning.clusters import resizer
-from sightline.planning.generation.candidates import Kept
-from sightline.planning.generation.evaluation import Evaluated
+from sightline.planning.generation.candidates import Candidates, Kept
+from sightline.planning.generation.evaluation import Evaluated, evaluated
 from sightline.planning.generation.generation_search import SHOWN, Found, go_through, kept
 from sightline.planning.generation.space import GenerationSpace, Variant
 from sightline.planning.generation_objectives import PARETO, ascending
@@ -23,12 +25,15 @@ from sightline.progress import Cancelled, Progress
 from sightline.scenario import Generate, GenerationPlan, GenerationScenario, ServingScenario
 from sightline.scenario.generation import DEGREES
 from sightline.scenario.space import Space
+from sightline.simulation.deployment import CUTS_BY_CHOICE, cuts_prompts
 from sightline.simulation.load import MeanLengths, load_of, mean_lengths
 
 ServingSpace: TypeAlias = Space[ServingScenario]
-SLACK = (1.25, 4.0, 64.0)
-"""Times the limits of the objective that a layout's mean times may be for it to be simulated: as much as the steady
-loop may be wrong, and, where no layout keeps them, more, to find those that come near."""
+SLACKS = (0.6, 1.25, 4.0, 64.0)
+"""Times the limits of the objective that a layout's mean times may be: so little that most requests keep them, by
+which layouts are ranked; as much as the steady loop may be wrong; and, where no layout keeps those, more."""
+IN_FLIGHT = np.unique(np.rint(2.0 ** (np.arange(28) / 2.0)).astype(np.int64))
+"""Sequences in flight on the whole cluster that each layout is looked at with."""
 CHANGED = frozenset((*DEGREES, "replicas", "max_batched_tokens", "chunked_prefill", "quantization"))
 """Fields of a plan that a layout can have other values of."""
 
@@ -38,14 +43,17 @@ class Finalist(NamedTuple):
 
     space: ServingSpace
     steady: Kept
+    """With times far within the limits, or as far within as it has any."""
     lengths: MeanLengths
     """Of its load; without a rate where clients send when others are answered."""
+    most_per_s: float
+    """Requests per second that it may answer where its steady loop is wrong by as much as it may be."""
     max_sequences: int | None = None
     """A limit that serves more than the engine's own, where none is stated."""
 
     @property
     def requests_per_s(self) -> float:
-        """The rate that its steady loop answers within the limits."""
+        """The rate that its steady loop answers."""
         return self.steady.figures["output_tokens_per_s"] / self.lengths.output_tokens
 
     @property
@@ -84,29 +92,68 @@ class Finalist(NamedTuple):
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Layouts(Found):
-    """The best way of each layout to cut prompts."""
+    """The best way of each layout to cut prompts, with the sequences in flight that yield the most within limits."""
 
-    of_layout: dict[tuple[Any, ...], Kept] = field(default_factory=dict)
+    limits_s: Mapping[str, float]
+    within: dict[float, dict[tuple[Any, ...], Kept]] = field(default_factory=dict)
+    """By slack: the best of each layout that keeps the limits so far."""
 
-    def keep(self, variant: Variant, of: Evaluated) -> None:
-        """Keep the best plan of each layout in a list."""
-        names = [name for name in (*DEGREES, "replicas") if name in of.columns]
+    @property
+    def tries(self) -> int:
+        """Numbers of sequences that each candidate is looked at with."""
+        return len(IN_FLIGHT)
+
+    def look(self, variant: Variant, of: Candidates, wanted: tuple[str, ...], limits: Mapping[str, float]) -> None:
+        """Evaluate each candidate with all numbers of sequences, and keep the best of each layout."""
+        count = len(of.columns["batch"])
+        columns = {name: np.repeat(column, self.tries) for name, column in of.columns.items()}
+        columns |= {"batch": np.tile(IN_FLIGHT, count), "place": np.repeat(np.arange(count), self.tries)}
+        found = evaluated(variant, Candidates(columns, 1), wanted, {})
+        broken = Counter({rule: -(-rows // self.tries) for rule, rows in found.rejected.items() if rule != "memory"})
+        fitting = len(np.unique(found.columns["place"]))
+        keeping = self._keep(variant, found)
+        self.rejected += broken + Counter(memory=count - broken.total() - fitting)
+        self.rejected += Counter({next(iter(self.limits_s), "limits"): fitting - keeping})
+        self.evaluated += fitting
+        self.feasible += keeping
+
+    def _keep(self, variant: Variant, of: Evaluated) -> int:
+        """Keep the best rows of each layout; return how many candidates keep the limits as far as a loop tells."""
+        names = [name for name in of.columns if name.rpartition(".")[2] in (*DEGREES, "replicas")]
         rows = np.stack([of.columns[name] for name in names], axis=1)
-        order = np.argsort(ascending(self.key, of.figures[self.key]), kind="stable")
-        _, first = np.unique(rows[order], axis=0, return_index=True)
-        for plan in kept(variant, of, order[first]):
-            place = (id(variant), *(plan.columns[name] for name in names))
-            self.of_layout[place] = min(self.of_layout.get(place, plan), plan, key=self._worth)
+        worth = np.where(_is_simulated(variant, of), ascending(self.key, of.figures[self.key]), np.inf)
+        keeping = 0
+        for slack in SLACKS:
+            keeps = worth < np.inf
+            for key, limit in self.limits_s.items():
+                # Nobody waits for further tokens where there are none.
+                keeps &= ~(of.figures[key] > slack * limit)
+            order = np.flatnonzero(keeps)[np.argsort(worth[keeps], kind="stable")]
+            _, first = np.unique(rows[order], axis=0, return_index=True)
+            best = self.within.setdefault(slack, {})
+            for plan in kept(variant, of, order[first]):
+                del plan.columns["place"]
+                place = (id(variant), *(plan.columns[name] for name in names))
+                best[place] = min(best.get(place, plan), plan, key=self._worth)
+            keeping = len(np.unique(of.columns["place"][keeps])) if slack == SLACKS[1] else keeping
+        return keeping
 
     def _worth(self, plan: Kept) -> float:
         return float(ascending(self.key, plan.figures[self.key]))
+
+
+def _is_simulated(variant: Variant, of: Evaluated) -> NDArray[np.bool_]:
+    """Whether the simulator follows the way in which plans cut prompts."""
+    engine = variant.scenario.plan.engine
+    chunked = of.columns["chunked_prefill"] != 0
+    return (engine.serving.policy in CUTS_BY_CHOICE) | (chunked == cuts_prompts(engine))
 
 
 class Sweep(NamedTuple):
     """What a sweep found."""
 
     finalists: Sequence[Finalist]
-    """The most promising first."""
+    """The most promising first; each layout once."""
     of_space: Sequence[Found]
     """What was found in each space."""
 
@@ -132,14 +179,21 @@ def sweep(spaces: Sequence[ServingSpace], ranked_as: str, progress: Progress) ->
             "plan.autoscale is not searched, because plans are compared with all replicas; use `sightline simulate`"
         )
     asked = [(space, _lengths_of(space.scenario)) for space in spaces]
-    for slack in SLACK:
-        of_space = [_layouts(space, lengths, ranked_as, slack, progress) for space, lengths in asked]
-        finalists = [
-            Finalist(space, plan, lengths)
-            for (space, lengths), found in zip(asked, of_space, strict=True)
-            for plan in found.of_layout.values()
-        ]
-        if finalists or progress.cancelled:
+    of_space = [_layouts(space, lengths, ranked_as, progress) for space, lengths in asked]
+    finalists: list[Finalist] = []
+    for tight, slack in pairwise(SLACKS):
+        for (space, lengths), found in zip(asked, of_space, strict=True):
+            careful = found.within.get(tight, {})
+            finalists += [
+                Finalist(
+                    space,
+                    careful.get(place, plan),
+                    lengths,
+                    plan.figures["output_tokens_per_s"] / lengths.output_tokens,
+                )
+                for place, plan in found.within.get(slack, {}).items()
+            ]
+        if finalists:
             break
     finalists.sort(key=lambda one: float(ascending(ranked_as, one.steady.figures[ranked_as])))
     return Sweep(finalists, of_space)
@@ -174,11 +228,10 @@ def steady_space(space: ServingSpace, lengths: MeanLengths) -> GenerationSpace:
     )
 
 
-def _layouts(space: ServingSpace, lengths: MeanLengths, ranked_as: str, slack: float, progress: Progress) -> Layouts:
-    found = Layouts(key=ranked_as, axes=PARETO, most_users=True)
+def _layouts(space: ServingSpace, lengths: MeanLengths, ranked_as: str, progress: Progress) -> Layouts:
     slo = space.scenario.workload.slo
-    limits = {} if slo is None else {key: slack * limit for key, limit in slo.limits.items()}
+    found = Layouts(key=ranked_as, axes=PARETO, limits_s={} if slo is None else dict(slo.limits))
     wanted = tuple(dict.fromkeys((*SHOWN, ranked_as)))
     with suppress(Cancelled):  # the search looks for it again, and shows what was found until then
-        go_through([steady_space(space, lengths)], found, wanted, limits, progress)
+        go_through([steady_space(space, lengths)], found, wanted, {}, progress)
     return found

@@ -13,8 +13,11 @@ from sightline.planning.generation_objectives import ascending, missed_by
 from sightline.planning.ranking import Ranked, ranked
 from sightline.planning.serving.layouts import CHANGED, Finalist, ServingSpace, Sweep, sweep
 from sightline.planning.serving.trial import (
+    BRIEF,
+    CLOSE,
     MANY_MORE,
-    ROUGHLY,
+    WHOLE,
+    Precision,
     Trial,
     allowed_counts,
     fewest,
@@ -22,6 +25,7 @@ from sightline.planning.serving.trial import (
     objective_in,
     of_one_replica,
     tried,
+    with_its_limit,
 )
 from sightline.prediction.changes import candidate_changes, changed, settings_of
 from sightline.progress import SILENT, Cancelled, Progress
@@ -40,11 +44,13 @@ class Compared(NamedTuple):
     """The result that it is."""
     ranked_as: str
     """The figure of steady plans that ranks layouts before they are simulated, and whose errors tell ties."""
+    by_rate: bool = False
+    """Whether plans of one kind of devices compare as their rates do."""
 
 
 OBJECTIVES: Mapping[str, Compared] = {
-    "goodput": Compared(GOODPUT, "output_tokens_per_s_per_device"),
-    "cost": Compared("cost_usd_per_million_tokens", "cost_usd_per_million_tokens"),
+    "goodput": Compared(GOODPUT, "output_tokens_per_s_per_device", by_rate=True),
+    "cost": Compared("cost_usd_per_million_tokens", "cost_usd_per_million_tokens", by_rate=True),
     "users": Compared("most_users", "output_tokens_per_s"),
     "energy": Compared("energy_j_per_million_tokens", "energy_j_per_million_tokens"),
 }
@@ -129,10 +135,16 @@ def choices_of(one: Finalist) -> dict[str, Any]:
     return {"plan.framework": one.scenario.plan.engine.name, **one.space.options}
 
 
-PER_PLAN = 3
-"""Layouts that are simulated at most, for each plan that is asked for."""
-DOUBT = 1.25
-"""How much more of its steady loop a layout may reach than the ones that were simulated did."""
+MOST = 96
+"""Layouts that are simulated at most."""
+MARGIN = 1.0 + 1.5 * BRIEF.within
+"""How far behind the best a layout may be by a brief simulation to be simulated closely."""
+NEAR = 1.0 + CLOSE.within
+"""How far behind the best it may be by that, to be simulated as a single plan is."""
+IMPROVED = 3
+"""Layouts that are tried with other sizes of iterations and limits of sequences."""
+MOST_SIZED = 3
+"""Layouts whose fewest replicas are looked for at most, for each plan that is asked for."""
 NEAREST = 3
 """Layouts that are looked at where none keeps the objective on the devices that there are."""
 
@@ -155,6 +167,9 @@ class Simulated:
     """Whether the least rent for the load as it is stated is searched, in place of the highest rate."""
     swept: Sweep = field(default_factory=lambda: Sweep((), ()))
     trials: list[Trial] = field(default_factory=list)
+    """Simulated closely."""
+    brief: list[Trial] = field(default_factory=list)
+    """Simulated briefly, which all of ``trials`` were first."""
     other_sizes: list[Trial] = field(default_factory=list)
     """Layouts of ``trials`` with other sizes of iterations, with which they serve less."""
     beyond: list[Trial] = field(default_factory=list)
@@ -187,28 +202,28 @@ class Simulated:
         its, own = (_value(self, self.figures_of(of)) for of in (one, other))
         return bool(one.rate) and float(missed_by(self.compared.ranked_as, its, own)) < 1.0
 
-    def may_be_better(self, one: Finalist, top: int) -> bool:
-        """Whether a layout may be among the best, by its steady loop and by what others reached of theirs."""
-        key = self.compared.ranked_as
-        # By which factor each fell short of its steady loop.
-        reached = [
-            float(missed_by(key, _value(self, self.figures_of(other)), other.finalist.steady.figures[key]))
-            for other in self.trials
-            if other.at_capacity is not None
-        ]
-        if len(reached) < top:
-            return True
-        last = self.best(top)[-1].place.plan.figures[key]
-        # Of layouts in their order, those to come promise no more than this one.
-        return float(missed_by(key, one.steady.figures[key], last)) * min(reached) <= DOUBT
+    def worth(self, one: Trial) -> float:
+        """What a plan is compared by; smaller is better, and a plan that serves nothing is no better than any."""
+        return float(ascending(self.compared.ranked_as, _value(self, self.figures_of(one)))) if one.rate else inf
 
-    def may_join(self, roughly: Trial, top: int) -> bool:
-        """Whether a plan, whose rate is known roughly, may be among the best."""
-        best = self.best(top)
-        if len(best) < top or roughly.at_capacity is None:
-            return True
-        its, last = _value(self, self.figures_of(roughly)), _value(self, best[-1].figures)
-        return float(missed_by(self.compared.ranked_as, its, last)) <= (1.0 + ROUGHLY) ** 2
+    def behind(self, one: Trial, others: Sequence[Trial], top: int) -> float:
+        """Return by which factor a plan is behind the last of the best of others, so many; 0 where these are fewer."""
+        if len(others) < top:
+            return 0.0
+        last = sorted(others, key=self.worth)[top - 1]
+        its, own = (_value(self, self.figures_of(of)) for of in (one, last))
+        return (float(missed_by(self.compared.ranked_as, its, own)) if one.rate else inf) if last.rate else 0.0
+
+    def needed(self, one: Finalist, top: int) -> float:
+        """Return the rate from which on a layout would be among the best so far; 0 where that hangs on more than it."""
+        serving = sorted((of for of in self.brief if of.rate), key=self.worth)[:top]
+        if len(serving) < top or not self.compared.by_rate:
+            return 0.0
+        its, cluster = serving[-1], one.scenario.cluster
+        own = its.finalist.scenario.cluster
+        devices = cluster.devices / own.devices
+        dearer = (cluster.usd_per_hour or 1.0) / (own.usd_per_hour or 1.0) if self.compared.key != GOODPUT else 1.0
+        return its.rate * devices * float(dearer)
 
 
 def _value(of: Simulated, figures: Mapping[str, Any]) -> float:
@@ -230,7 +245,7 @@ def search(
     Args:
         spaces: What is free, a space for each cluster and each other choice.
         objective: One of ``OBJECTIVES``.
-        top: Plans that are wanted; ``PER_PLAN`` times as many are simulated at most.
+        top: Plans that are wanted.
         think_s: Seconds that a user takes between an answer and the next request.
         progress: Told how far the search is; when it is cancelled the best until then are returned.
 
@@ -262,24 +277,113 @@ def search(
 
 
 def _highest_rates(found: Simulated, spaces: Sequence[ServingSpace], top: int, progress: Progress) -> None:
-    """Add the layouts that may serve the most."""
+    """Add the layouts that may serve the most.
+
+    By successive halving: a steady loop ranks all layouts, one of each kind is simulated briefly and then the others
+    of the kinds that come near, the best of these with other sizes of iterations, and what may be among the best
+    closely (Jamieson and Talwalkar 2016, AISTATS). All with the same random numbers.
+    """
     found.swept = sweep(spaces, found.compared.ranked_as, progress)
-    for one in progress.over(found.swept.finalists[: PER_PLAN * top], "simulating"):
-        if not found.may_be_better(one, top):
-            break
-        _add(found, one, top, progress)
-    _one_of_each_choice(found, top, progress)
-    _best_size(found, progress)
+    first, others = _by_kind(found.swept.finalists)
+    for one in progress.over(first[:MOST], "simulating"):
+        _try_briefly(found, one, top, progress)
+    reached = {_kind(one.finalist): one.rate / one.finalist.requests_per_s for one in found.brief if one.rate}
+    near = [
+        one for one in others if reached.get(_kind(one), 0.0) * one.requests_per_s * MARGIN > found.needed(one, top)
+    ]
+    for one in progress.over(near[:MOST], "simulating others like the best"):
+        _try_briefly(found, one, top, progress)
+    for one in sorted(found.brief, key=found.worth)[:IMPROVED]:
+        _improve(found, one, progress)
+    for one in progress.over(sorted(found.brief, key=found.worth), "simulating the best"):
+        if found.behind(one, found.trials, top) <= MARGIN and (one.rate or not found.trials):
+            _add_closely(found, one, progress)
+    _one_of_each_choice(found, progress)
+    _confirm(found, progress)
 
 
-def _one_of_each_choice(found: Simulated, top: int, progress: Progress) -> None:
-    """Add the most promising layout of each engine, and of each other choice, of which none was simulated."""
+def _kind(one: Finalist) -> tuple[Any, ...]:
+    """What layouts have in common that reach about the same share of what they promise."""
+    columns = one.steady.columns
+    degrees = (value for name, value in columns.items() if name.rpartition(".")[2] in KIND)
+    return id(one.space), one.scenario.plan.engine.name, *degrees
+
+
+KIND = ("tensor_parallel", "pipeline_parallel", "data_parallel", "replicas")
+
+
+def _by_kind(finalists: Sequence[Finalist]) -> tuple[list[Finalist], list[Finalist]]:
+    """The most promising layout of each kind, and the others; the most promising first."""
+    kinds: dict[tuple[Any, ...], Finalist] = {}
+    for one in finalists:
+        kinds.setdefault(_kind(one), one)
+    first = {id(one) for one in kinds.values()}
+    return sorted(kinds.values(), key=lambda one: -one.requests_per_s), [
+        one for one in finalists if id(one) not in first
+    ]
+
+
+def _try_briefly(found: Simulated, one: Finalist, top: int, progress: Progress) -> None:
+    least = found.needed(one, top)
+    if one.most_per_s < least:
+        return
+    shares = [other.rate / other.finalist.requests_per_s for other in found.brief if other.rate]
+    guess = one.requests_per_s * median(shares or [1.0])
+    trial = tried(one, guess, progress.check, BRIEF, least=least / MARGIN)
+    if trial is None:
+        found.unfit += 1
+    else:
+        found.brief.append(trial)
+
+
+def _improve(found: Simulated, best: Trial, progress: Progress) -> None:
+    """Give a layout the size of iterations and the limit of sequences with which it serves the most.
+
+    A steady loop of mean lengths, which ranks the sizes, knows neither bursts nor how lengths vary.
+    """
+    known, left = {_size(best.finalist)}, [best.finalist]
+    while left:
+        for one in other_sizes(left.pop()):
+            if _size(one) in known:
+                continue
+            known.add(_size(one))
+            trial = tried(one, best.rate, progress.check, BRIEF, least=best.rate)
+            if trial is not None and found.worth(trial) < found.worth(best):
+                found.other_sizes.append(best)
+                found.brief[found.brief.index(best)] = best = trial
+                left = [one]
+            elif trial is not None:
+                found.other_sizes.append(trial)
+    found.brief[found.brief.index(best)] = with_its_limit(best, progress.check, BRIEF)
+
+
+def _size(one: Finalist) -> tuple[Any, ...]:
+    return one.scenario.plan.max_batched_tokens, one.scenario.plan.chunked_prefill
+
+
+def _add_closely(found: Simulated, brief: Trial, progress: Progress, how: Precision = CLOSE) -> None:
+    trial = tried(brief.finalist, brief.rate, progress.check, how, server=brief.server)
+    if trial is not None:
+        found.trials = [one for one in found.trials if one.finalist is not brief.finalist] + [trial]
+
+
+def _confirm(found: Simulated, progress: Progress) -> None:
+    """Simulate the best as a single plan is simulated, and those that come near, until one of these is the best."""
+    for _ in range(len(found.trials)):
+        near = [one for one in found.trials if one.rate and found.behind(one, found.trials, 1) <= NEAR]
+        left = [one for one in near if one.how is not WHOLE]
+        if not left:
+            return
+        _add_closely(found, min(left, key=found.worth), progress, WHOLE)
+
+
+def _one_of_each_choice(found: Simulated, progress: Progress) -> None:
+    """Simulate the best layout of each engine, and of each other choice, of which none was simulated closely."""
     seen = {choice for one in found.trials for choice in _choices(one.finalist)}
-    for one in found.swept.finalists:
-        if not _choices(one) <= seen:
-            count = len(found.trials)
-            _add(found, one, top, progress)
-            seen |= _choices(one) if len(found.trials) > count else set()
+    for one in sorted(found.brief, key=found.worth):
+        if not _choices(one.finalist) <= seen:
+            _add_closely(found, one, progress)
+            seen |= _choices(one.finalist)
 
 
 def _choices(one: Finalist) -> set[tuple[str, str]]:
@@ -287,17 +391,19 @@ def _choices(one: Finalist) -> set[tuple[str, str]]:
 
 
 def _as_checkpoint(found: Simulated, spaces: Sequence[ServingSpace], progress: Progress) -> None:
-    """Add the most promising layout without quantization where formats are free and its engine has none of it yet."""
+    """Add the best layout without quantization where formats are free and its engine has none of it yet."""
     plain = next((one for one in found.swept.finalists if one.keeps_numerics), None)
     if plain is None or not is_of_any_format(spaces):
         return
-    simulated = [one.finalist for one in found.trials if one.finalist.keeps_numerics]
-    if any(one.scenario.plan.engine.name == plain.scenario.plan.engine.name for one in simulated):
+    if any(one.finalist.keeps_numerics for one in found.trials):
         return
-    if found.stated:
-        plain = fewest(plain, _replicas(plain), allowed_counts(spaces), progress.check)
-    if plain is not None:
-        _add(found, plain, len(found.trials) + 1, progress)
+    brief = min((one for one in found.brief if one.finalist.keeps_numerics), key=found.worth, default=None)
+    if brief is not None:
+        _add_closely(found, brief, progress)
+        return
+    few = fewest(plain, _replicas(plain), allowed_counts(spaces), progress.check) if found.stated else plain
+    if few is not None:
+        _add(found, few, progress)
 
 
 def is_of_any_format(spaces: Sequence[ServingSpace]) -> bool:
@@ -305,38 +411,12 @@ def is_of_any_format(spaces: Sequence[ServingSpace]) -> bool:
     return any(space.values.get("quantization", ()) is None for space in spaces)
 
 
-def _best_size(found: Simulated, progress: Progress) -> None:
-    """Give the best layout the size of iterations with which it serves the most.
-
-    A steady loop of mean lengths, which ranks the sizes, knows neither bursts nor how lengths vary.
-    """
-    looked_at: set[int] = set()
-    while placed := found.best(1):
-        best = placed[0].trial
-        if id(best) in looked_at:
-            return
-        looked_at.add(id(best))
-        known = {_plan_of(one.finalist) for one in (*found.trials, *found.other_sizes)}
-        for one in other_sizes(best.finalist):
-            trial = None if _plan_of(one) in known else tried(one, best.rate, progress.check)
-            if trial is None:
-                continue
-            better, worse = (trial, best) if found.is_better(trial, best) else (best, trial)
-            found.other_sizes.append(worse)
-            found.trials[found.trials.index(best)] = best = better
-
-
-def _plan_of(one: Finalist) -> tuple[int, str]:
-    """What a layout is known by, whatever limit of sequences it was found to serve the most with."""
-    return id(one.space), str(one.steady.scenario.plan.to_dict())
-
-
 def _least_rent(found: Simulated, spaces: Sequence[ServingSpace], top: int, progress: Progress) -> None:
     """Add the layouts that serve the stated load for the least rent; of none the fewest devices that would do."""
     found.swept = sweep(of_one_replica(spaces), found.compared.ranked_as, progress)
-    for one in progress.over(found.swept.finalists[: PER_PLAN * top], "simulating"):
+    for one in progress.over(found.swept.finalists[: MOST_SIZED * top], "simulating"):
         last = sorted(rent for rent, _ in found.sized)[top - 1] if len(found.sized) >= top else inf
-        least = max(ceil(one.lengths.requests_per_s / (DOUBT * one.requests_per_s)), 1)
+        least = max(ceil(one.lengths.requests_per_s / one.most_per_s), 1)
         if _rent(one) * least > last:
             continue
         few = fewest(one, _replicas(one), allowed_counts(spaces), progress.check)
@@ -354,14 +434,11 @@ def _least_rent(found: Simulated, spaces: Sequence[ServingSpace], top: int, prog
 
 def _add_cheapest(found: Simulated, top: int, progress: Progress) -> None:
     for _, few in sorted(found.sized, key=lambda of: of[0])[:top]:
-        _add(found, few, top, progress)
+        _add(found, few, progress)
 
 
-def _add(found: Simulated, one: Finalist, top: int, progress: Progress) -> None:
-    # Layouts of one question fall short of their steady loops alike.
-    reached = [other.rate / other.finalist.requests_per_s for other in found.trials if other.rate]
-    guess = one.requests_per_s * median(reached or [1.0])
-    trial = tried(one, guess, progress.check, lambda roughly: found.may_join(roughly, top))
+def _add(found: Simulated, one: Finalist, progress: Progress) -> None:
+    trial = tried(one, one.requests_per_s, progress.check)
     if trial is None:
         found.unfit += 1
     else:

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from math import ceil
+from typing import NamedTuple
 
 from sightline.content import fields_of
 from sightline.errors import InputError
@@ -13,12 +13,14 @@ from sightline.profile import Profile
 from sightline.quantities import rounded_up
 from sightline.scenario import Cluster, ServingScenario, Slo
 from sightline.simulation.capacity import (
+    ENOUGH,
+    LEAST,
+    MOST_REQUESTS,
+    WITHIN,
     Capacity,
     Tried,
-    at_rate,
     highest_rate,
     lasting_share,
-    long_enough,
     longer_by,
     users_at,
 )
@@ -26,20 +28,34 @@ from sightline.simulation.results.summary import meets
 from sightline.simulation.server import Server, server_of
 from sightline.simulation.simulate import profile_of
 
-WITHIN = 0.02
-"""How close a capacity is found: less than what plans are apart by the errors of their times."""
-ROUGHLY = 0.1
-"""How close it is found first, to know how long the load has to be."""
-STEP = 1.25
-"""Between the first two rates of a search that begins at a good guess."""
-CLOSE_STEP = 1.0 + 2.0 * WITHIN
-"""The same where the guess was simulated."""
+
+class Precision(NamedTuple):
+    """How closely the highest rate of a layout is found."""
+
+    within: float
+    """Relative to it."""
+    step: float
+    """Between the first two rates."""
+    latencies: float
+    """Mean latencies that a run lasts, so that a queue that grows shows."""
+    requests: tuple[int, int]
+    """Fewest and most requests of a load that is drawn."""
+
+
+BRIEF = Precision(within=0.1, step=1.5, latencies=5.0, requests=(400, 2_000))
+"""Enough to see which layouts are far behind."""
+CLOSE = Precision(within=0.02, step=1.25, latencies=ENOUGH, requests=(2_500, MOST_REQUESTS))
+"""Less than what plans are apart by the errors of their times."""
+WHOLE = Precision(within=WITHIN, step=1.04, latencies=ENOUGH, requests=(round(WITHIN**-2), MOST_REQUESTS))
+"""As closely as `find_capacity` does."""
+MORE = 1.04
+"""Times a capacity, at which a layout is tried with another limit of sequences."""
 MANY_MORE = 64
 """Times the replicas that there may be, of which the fewest that serve a stated load are told."""
 WAITS = {"ttft_s", "latency_s"}
 """Limits that a queue counts in."""
 STEADY = 1.25
-"""Times the sequences of a steady loop: a limit that random arrivals reach now and then."""
+"""Times the sequences that run in the mean: a limit that random arrivals reach now and then."""
 LIMIT_STEP = 8
 """Sequences of which limits are multiples."""
 
@@ -49,6 +65,10 @@ class Trial:
     """A plan that was simulated."""
 
     finalist: Finalist
+    server: Server
+    how: Precision
+    most_running: int
+    """Sequences that ran at a time at the highest rate, of the busiest rank."""
     capacity: Capacity
     """The search for the highest rate."""
     profile: Profile
@@ -89,7 +109,10 @@ def tried(
     finalist: Finalist,
     guess: float = 0.0,
     check: Callable[[], None] = lambda: None,
-    is_worth: Callable[[Trial], bool] = lambda _: True,
+    how: Precision = CLOSE,
+    *,
+    least: float = 0.0,
+    server: Server | None = None,
 ) -> Trial | None:
     """Return what becomes of a plan under its load; None where a replica has no room for a cache.
 
@@ -97,65 +120,70 @@ def tried(
         finalist: The plan.
         guess: The rate that it may serve; 0 means that of its steady loop.
         check: Called before each simulation; it may raise `Cancelled`.
-        is_worth: Whether a plan, whose rate is known roughly, is worth a closer look.
+        how: How closely its highest rate is found.
+        least: A rate that it has to serve to be of interest; where it does not, none below is looked for.
+        server: Its replicas, where they are known already.
     """
-    scenario = finalist.scenario
-    server = server_of(scenario)
+    server = server or server_of(finalist.scenario)
     if not server.fits:
         return None
-
-    run = _runner(server, check)
-    # As many are under way as in its steady loop: a shorter load would hide that its queue grows.
-    longer = longer_by(scenario, finalist.steady.columns["batch"])
-    capacity = highest_rate(longer, run, guess or finalist.requests_per_s, within=ROUGHLY, step=STEP, drawn=())
-    if not is_worth(roughly := _trial(finalist, capacity, run(scenario) if has_times(scenario) else None)):
-        return roughly
-    longer = _long_enough(longer, capacity)
-    search = partial(highest_rate, within=WITHIN, step=CLOSE_STEP, drawn=())
-    if capacity.rate is not None:
-        capacity = search(longer, run, capacity.rate)
-    slo, more = objective_in(scenario), (capacity.rate or 0.0) * CLOSE_STEP
-    for limit in _other_limits(finalist, capacity, server):
-        own = finalist._replace(max_sequences=limit)
-        limited, limiting = replace(longer, plan=own.scenario.plan), _runner(server_of(own.scenario), check)
-        if meets(lasting_share(limiting(at_rate(limited, more)), slo), slo):
-            finalist, scenario, run = own, own.scenario, limiting
-            capacity = search(limited, run, more)
-    return _trial(finalist, capacity, run(scenario) if has_times(scenario) else None)
+    return _searched(finalist, server, guess or finalist.requests_per_s, check, how, least)
 
 
-def _runner(server: Server, check: Callable[[], None]) -> Callable[[ServingScenario], Profile]:
-    """What simulates a load on a server."""
+def with_its_limit(of: Trial, check: Callable[[], None], how: Precision) -> Trial:
+    """Return a plan with the limit of sequences under which it serves the most, where none is stated."""
+    for limit in _other_limits(of):
+        own = of.finalist._replace(max_sequences=limit)
+        other = tried(own, MORE * of.rate, check, how, least=MORE * of.rate)
+        of = other if other is not None and other.rate else of
+    return of
+
+
+def _searched(
+    finalist: Finalist, server: Server, guess: float, check: Callable[[], None], how: Precision, least: float
+) -> Trial:
+    scenario = finalist.scenario
 
     def run(asked: ServingScenario) -> Profile:
         check()
         return profile_of(server, asked, intervals=False)
 
-    return run
+    load = _as_long_as(scenario, how, finalist.steady.columns["batch"])
+    found = highest_rate(
+        load, run, least or guess, within=how.within, step=how.step, drawn=(), least=1.0 if least else LEAST
+    )
+    return _trial(finalist, server, found, run(scenario) if has_times(scenario) and how is not BRIEF else None, how)
 
 
-def _other_limits(finalist: Finalist, found: Capacity, server: Server) -> Iterator[int]:
+def _as_long_as(scenario: ServingScenario, how: Precision, in_flight: float) -> ServingScenario:
+    """The question with as many requests as its highest rate takes to be known; those of a trace stay."""
+    shape = scenario.workload.requests
+    if shape is None:
+        return scenario
+    fewest, most = how.requests
+    count = max(fewest, ceil(how.latencies * in_flight), shape.count if how is not BRIEF else 0)
+    return replace(scenario, workload=replace(scenario.workload, requests=replace(shape, count=min(count, most))))
+
+
+def _other_limits(of: Trial) -> Iterator[int]:
     """Yield limits of the sequences that run at a time, where none is stated, under which a plan may serve more.
 
-    Twice the engine's own where all of these run; else a little above what a steady loop within the objective has,
-    so that bursts wait in the queue in place of slowing down everybody.
+    Twice the engine's own where all of these run; else a little above what it has in the mean, so that bursts wait in
+    the queue in place of slowing down everybody.
     """
-    scenario, columns = finalist.scenario, finalist.steady.columns
-    best = None if found.profile is None else found.profile.outcome
     # Without a limit on the time in it any queue would do.
-    counts_waiting = bool(objective_in(scenario).limits.keys() & WAITS)
-    if best is None or finalist.space.scenario.plan.max_sequences or not counts_waiting:
+    counts_waiting = bool(objective_in(of.finalist.scenario).limits.keys() & WAITS)
+    if of.at_capacity is None or of.finalist.space.scenario.plan.max_sequences or not counts_waiting:
         return
-    usual = server.pools[0].facts.max_sequences
-    running = int(best.iterations.running.max())
-    steady = STEADY * columns["batch"] / (columns["replicas"] * columns["data_parallel"])
-    if running >= usual:
-        yield 2 * usual
-    elif (fewer := rounded_up(steady / LIMIT_STEP) * LIMIT_STEP) < running:
+    facts = of.server.pools[-1].facts
+    steady = STEADY * of.rate * float(of.at_capacity.latency_s["mean"]) / facts.replicas
+    if of.most_running >= facts.max_sequences:
+        yield 2 * facts.max_sequences
+    elif (fewer := rounded_up(steady / LIMIT_STEP) * LIMIT_STEP) < of.most_running:
         yield int(fewer)
 
 
-def _trial(finalist: Finalist, found: Capacity, stated: Profile | None) -> Trial:
+def _trial(finalist: Finalist, server: Server, found: Capacity, stated: Profile | None, how: Precision) -> Trial:
     """A plan with what was found, and its load at the stated times."""
     slo = objective_in(finalist.scenario)
     best = found.tried[-1].profile if found.unbroken else found.profile
@@ -165,6 +193,9 @@ def _trial(finalist: Finalist, found: Capacity, stated: Profile | None) -> Trial
     tried_alone = tuple(replace(one, profile=_light(one.profile)) for one in found.tried)
     return Trial(
         finalist=finalist,
+        server=server,
+        how=how,
+        most_running=0 if best is None or best.outcome is None else int(best.outcome.iterations.running.max(initial=0)),
         capacity=replace(found, tried=tried_alone),
         profile=_light(profile),
         at_capacity=None if best is None else _light(best),
@@ -190,13 +221,6 @@ def objective_in(scenario: ServingScenario) -> Slo:
 def has_times(scenario: ServingScenario) -> bool:
     """Whether a load says when its requests arrive, or how many clients send them."""
     return scenario.workload.arrival.process != "all_at_once"
-
-
-def _long_enough(scenario: ServingScenario, found: Capacity) -> ServingScenario:
-    """The question with as many requests as `find_capacity` draws, or as queues take to show; those of a trace stay."""
-    if found.rate is None or found.profile is None:
-        return scenario
-    return long_enough(longer_by(scenario, found.rate * found.profile.latency_s["mean"]), found.rate)
 
 
 def is_of_stated_load(spaces: Sequence[ServingSpace], objective: str) -> bool:
