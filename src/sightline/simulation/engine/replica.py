@@ -13,7 +13,7 @@ import numpy as np
 
 from sightline.simulation.compiled import compiled
 from sightline.simulation.engine import state
-from sightline.simulation.engine.blocks import publish, view
+from sightline.simulation.engine.blocks import publish, take, view
 from sightline.simulation.engine.lists import (
     append_sent,
     leave_ready,
@@ -60,16 +60,16 @@ def advance(
         if records.log.size > 0 and records.rows[state.ITERATIONS] == records.log.size:
             return False
         if _repeats(rep, facts):
-            _repeat(rep, facts, records)
-        else:
-            most = max(records.rows[state.REQUESTS], records.rows[state.RESUMPTIONS])
-            if records.ended.size - most <= rep.counts[state.RUNNING]:
-                return False
-            _finish(rep, slots, facts, number, records)
-            _schedule(rep, slots, facts, times)
-            if rep.counts[state.BATCH_DECODES] + rep.counts[state.BATCH_PROMPTS] == 0 and rep.counts[state.WAITING] > 0:
-                _refuse_first(rep, slots, facts, number, records)
-                continue
+            _repeat_until(rep, facts, times, until, number, records)
+            continue
+        most = max(records.rows[state.REQUESTS], records.rows[state.RESUMPTIONS])
+        if records.ended.size - most <= rep.counts[state.RUNNING]:
+            return False
+        _finish(rep, slots, facts, number, records)
+        _schedule(rep, slots, facts, times)
+        if rep.counts[state.BATCH_DECODES] + rep.counts[state.BATCH_PROMPTS] == 0 and rep.counts[state.WAITING] > 0:
+            _refuse_first(rep, slots, facts, number, records)
+            continue
         _start(rep, facts, rep.clocks[state.NEXT] + _seconds(rep, times, facts), number, records)
         if to_first_end and (records.rows[state.REQUESTS] > ends or rep.counts[state.FIRST_SENT] != state.NOTHING):
             return True
@@ -144,6 +144,61 @@ def _repeat(rep: Replica, facts: Facts, records: Records) -> None:
     _decode_once(rep, records, rep.clocks[state.SHOWN], rep.counts[state.DECODING])
     grow_each(rep, facts)
     rep.counts[state.REPEATS] -= 1
+
+
+@compiled
+def _repeat_until(rep: Replica, facts: Facts, times: PackedTimes, until: float, number: int, records: Records) -> None:
+    """Repeat the decode step under way as `_repeat` and `_start` do, while it may be and ends before ``until``.
+
+    What stays as it is for all these steps is read and written once.
+    """
+    counts, clocks, log = rep.counts, rep.clocks, records.log
+    decoding, sequences = counts[state.DECODING], counts[state.DECODING] + counts[state.GHOSTS]
+    context, first = counts[state.CONTEXT] + counts[state.GHOST_CONTEXT], counts[state.STEPS]
+    started_s, next_s, shown_s = clocks[state.STARTED], clocks[state.NEXT], clocks[state.SHOWN]
+    decoded_s, front_s = clocks[state.DECODED], clocks[state.FRONT]
+    row, waiting = records.rows[state.ITERATIONS], counts[state.WAITING] + counts[state.READY]
+    last = min(first + counts[state.REPEATS], next_end(rep) - 1)
+    step, taken, room = first, 0, counts[state.FREE_BLOCKS] - facts.spare_blocks
+    while next_s < until and step < last and (log.size == 0 or row < log.size):
+        need = next_blocks(rep, facts, step + 1)
+        if taken + need > room:
+            break
+        taken += need
+        step += 1
+        shown_s = next_s
+        if facts.role != state.PREFILL:
+            shown_s = max(next_s, front_s)
+            front_s = shown_s + facts.chunk_s * decoding
+        note_gaps(records.gaps, shown_s - decoded_s, decoding)
+        decoded_s, started_s = shown_s, next_s
+        context += sequences
+        next_s += _decode_seconds(times, facts, sequences, context)
+        if log.size > 0:
+            at = log[row]
+            at.start_s, at.end_s, at.replica, at.prompt_tokens, at.decodes = started_s, next_s, number, 0, decoding
+            at.running, at.waiting = counts[state.RUNNING], waiting
+            at.kv_blocks = facts.blocks - counts[state.FREE_BLOCKS] + taken
+            row += 1
+    steps = step - first
+    take(rep, taken)
+    if facts.reserves == state.ANSWER:
+        counts[state.PROMISED] -= taken
+    counts[state.STEPS], records.rows[state.ITERATIONS] = step, row
+    counts[state.UNSERVED] += steps
+    counts[state.REPEATS] -= steps
+    counts[state.CONTEXT] += steps * decoding
+    counts[state.GHOST_CONTEXT] += steps * counts[state.GHOSTS]
+    clocks[state.STARTED], clocks[state.NEXT], clocks[state.SHOWN] = started_s, next_s, shown_s
+    clocks[state.DECODED], clocks[state.FRONT] = decoded_s, front_s
+
+
+@compiled
+def _decode_seconds(times: PackedTimes, facts: Facts, sequences: int, context: int) -> float:
+    """Seconds of an iteration that only decodes."""
+    if facts.stages > 1:
+        return round_seconds(times, facts, sequences, context, 0, 0, 0.0)
+    return step_seconds(times, sequences, context, 0, 0, 0.0)
 
 
 @compiled
