@@ -70,7 +70,7 @@ def advance(
         if rep.counts[state.BATCH_DECODES] + rep.counts[state.BATCH_PROMPTS] == 0 and rep.counts[state.WAITING] > 0:
             _refuse_first(rep, slots, facts, number, records)
             continue
-        _start(rep, facts, rep.clocks[state.NEXT] + _seconds(rep, times, facts), number, records)
+        _start(rep, facts, times, rep.clocks[state.NEXT] + _seconds(rep, times, facts), number, records)
         if to_first_end and (records.rows[state.REQUESTS] > ends or rep.counts[state.FIRST_SENT] != state.NOTHING):
             return True
     return True
@@ -118,7 +118,7 @@ def advance_together(
                 longest, idle = max(longest, seconds), False
         ends_s = np.inf if idle else fleet.clocks[first, state.NEXT] + longest
         for r in range(first, behind):
-            _start(view(fleet, r), facts, ends_s, r, records)
+            _start(view(fleet, r), facts, times, ends_s, r, records)
         if to_first_end and (records.rows[state.REQUESTS] > ends or any_sent(fleet, first, behind)):
             return True
     return True
@@ -152,15 +152,15 @@ def _repeat_until(rep: Replica, facts: Facts, times: PackedTimes, until: float, 
 
     What stays as it is for all these steps is read and written once.
     """
-    counts, clocks, log = rep.counts, rep.clocks, records.log
+    counts, clocks, logged = rep.counts, rep.clocks, records.log.size
     decoding, sequences = counts[state.DECODING], counts[state.DECODING] + counts[state.GHOSTS]
     context, first = counts[state.CONTEXT] + counts[state.GHOST_CONTEXT], counts[state.STEPS]
     started_s, next_s, shown_s = clocks[state.STARTED], clocks[state.NEXT], clocks[state.SHOWN]
     decoded_s, front_s = clocks[state.DECODED], clocks[state.FRONT]
-    row, waiting = records.rows[state.ITERATIONS], counts[state.WAITING] + counts[state.READY]
+    held, iterations = facts.blocks - counts[state.FREE_BLOCKS], records.rows
     last = min(first + counts[state.REPEATS], next_end(rep) - 1)
     step, taken, room = first, 0, counts[state.FREE_BLOCKS] - facts.spare_blocks
-    while next_s < until and step < last and (log.size == 0 or row < log.size):
+    while next_s < until and step < last and (logged == 0 or iterations[state.ITERATIONS] < logged):
         need = next_blocks(rep, facts, step + 1)
         if taken + need > room:
             break
@@ -174,17 +174,12 @@ def _repeat_until(rep: Replica, facts: Facts, times: PackedTimes, until: float, 
         decoded_s, started_s = shown_s, next_s
         context += sequences
         next_s += _decode_seconds(times, facts, sequences, context)
-        if log.size > 0:
-            at = log[row]
-            at.start_s, at.end_s, at.replica, at.prompt_tokens, at.decodes = started_s, next_s, number, 0, decoding
-            at.running, at.waiting = counts[state.RUNNING], waiting
-            at.kv_blocks = facts.blocks - counts[state.FREE_BLOCKS] + taken
-            row += 1
+        _note(rep, facts, times, started_s, next_s, number, records, 0, held + taken)
     steps = step - first
     take(rep, taken)
     if facts.reserves == state.ANSWER:
         counts[state.PROMISED] -= taken
-    counts[state.STEPS], records.rows[state.ITERATIONS] = step, row
+    counts[state.STEPS] = step
     counts[state.UNSERVED] += steps
     counts[state.REPEATS] -= steps
     counts[state.CONTEXT] += steps * decoding
@@ -239,16 +234,43 @@ def round_seconds(
 
 
 @compiled
-def _start(rep: Replica, facts: Facts, ends_s: float, number: int, records: Records) -> None:
+def _start(rep: Replica, facts: Facts, times: PackedTimes, ends_s: float, number: int, records: Records) -> None:
     """Let the iteration that was scheduled begin."""
     counts, now = rep.counts, rep.clocks[state.NEXT]
     rep.clocks[state.STARTED], rep.clocks[state.NEXT] = now, ends_s
-    if records.log.size > 0 and counts[state.BATCH_DECODES] + counts[state.BATCH_PROMPTS] > 0:
+    if counts[state.BATCH_DECODES] + counts[state.BATCH_PROMPTS] > 0:
+        tokens, held = counts[state.BATCH_TOKENS], facts.blocks - counts[state.FREE_BLOCKS]
+        _note(rep, facts, times, now, ends_s, number, records, tokens, held)
+
+
+@compiled
+def _note(
+    rep: Replica,
+    facts: Facts,
+    times: PackedTimes,
+    begin_s: float,
+    ends_s: float,
+    number: int,
+    records: Records,
+    tokens: int,
+    held: int,
+) -> None:
+    """Note an iteration with so many ``tokens`` of prompts, and of whose blocks so many are ``held``."""
+    counts, later_s = rep.counts, times.figures.request_s
+    decodes, running, waiting = (
+        counts[state.BATCH_DECODES],
+        counts[state.RUNNING],
+        counts[state.WAITING] + counts[state.READY],
+    )
+    begin_s, ends_s = begin_s + later_s, ends_s + later_s
+    state.note_iteration(
+        records.work, facts, counts[state.POOL], begin_s, ends_s, tokens, decodes, running, waiting, held
+    )
+    if records.log.size > 0:
         row = records.log[records.rows[state.ITERATIONS]]
-        row.start_s, row.end_s, row.replica = now, ends_s, number
-        row.prompt_tokens, row.decodes = counts[state.BATCH_TOKENS], counts[state.BATCH_DECODES]
-        row.running, row.waiting = counts[state.RUNNING], counts[state.WAITING] + counts[state.READY]
-        row.kv_blocks = facts.blocks - counts[state.FREE_BLOCKS]
+        row.start_s, row.end_s, row.replica = begin_s, ends_s, number
+        row.prompt_tokens, row.decodes = tokens, decodes
+        row.running, row.waiting, row.kv_blocks = running, waiting, held
         records.rows[state.ITERATIONS] += 1
 
 
