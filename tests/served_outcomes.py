@@ -1,9 +1,11 @@
 """What became of loads, for tests, from few words."""
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 
 import numpy as np
 
+from sightline.simulation.engine.state import Work, new_work, note_iteration
 from sightline.simulation.load import Requests
 from sightline.simulation.outcome import COMPLETED, Iterations, Outcome, PoolLimits
 
@@ -32,8 +34,18 @@ def outcome(
     counts = np.zeros(EDGES_S.size - 1, np.int64)
     ended = np.zeros(n, np.int64) if status is None else np.asarray(status, np.int64)
     counts[np.searchsorted(EDGES_S, gap_s, side="right") - 1] = int((output - 1)[ended == COMPLETED].sum())
-    rows = len(kv)
-    nothing = np.zeros(rows, np.int64)
+    pools = (PoolLimits(kv_capacity_tokens=kv_capacity_tokens, replicas=replicas),)
+    nothing = np.zeros(len(kv), np.int64)
+    iterations = Iterations(
+        start_s=np.array([start for start, _, _ in kv], np.float64),
+        end_s=np.array([end for _, end, _ in kv], np.float64),
+        replica=nothing,
+        prompt_tokens=nothing + 1,
+        decodes=nothing,
+        running=nothing + 1,
+        waiting=nothing,
+        kv_tokens=np.array([tokens for _, _, tokens in kv], np.int64),
+    )
     return Outcome(
         requests=Requests(arrival_s=arrival, prompt_tokens=np.full(n, prompt_tokens), output_tokens=output),
         scheduled_s=scheduled,
@@ -43,17 +55,28 @@ def outcome(
         preemptions=np.zeros(n, np.int64),
         replica=np.zeros(n, np.int64),
         status=ended,
-        iterations=Iterations(
-            start_s=np.array([start for start, _, _ in kv], np.float64),
-            end_s=np.array([end for _, end, _ in kv], np.float64),
-            replica=nothing,
-            prompt_tokens=nothing + 1,
-            decodes=nothing,
-            running=nothing + 1,
-            waiting=nothing,
-            kv_tokens=np.array([tokens for _, _, tokens in kv], np.int64),
-        ),
+        course=lambda: iterations,
+        work=work_of(iterations, pools[0]),
         gap_counts=counts,
         gap_edges_s=EDGES_S,
-        pools=(PoolLimits(kv_capacity_tokens=kv_capacity_tokens, replicas=replicas),),
+        pools=pools,
     )
+
+
+def work_of(rows: Iterations, limits: PoolLimits) -> Work:
+    """Return what iterations of one pool come to."""
+    work, facts = (
+        new_work(1),
+        SimpleNamespace(
+            blocks=limits.kv_capacity_tokens,
+            block_tokens=1,
+            max_sequences=limits.max_sequences,
+            token_budget=limits.token_budget,
+            pass_tokens=limits.pass_tokens,
+        ),
+    )
+    columns = (rows.start_s, rows.end_s, rows.prompt_tokens, rows.decodes, rows.running, rows.waiting, rows.kv_tokens)
+    plain = work._replace(sums=work.sums.view(np.recarray))
+    for row in zip(*columns, strict=True):
+        note_iteration.py_func(plain, facts, 0, *row)
+    return work

@@ -65,6 +65,7 @@ def test_the_same_sources_elsewhere_find_what_is_kept(tmp_path, monkeypatch):
         file.write_text("def twice(x):\n    return 2 * x\n")
         spec = spec_from_file_location("package.module", file)
         module = module_from_spec(spec)
+        monkeypatch.setitem(sys.modules, spec.name, module)
         spec.loader.exec_module(module)
         twice = compiled.entry(module.twice)
         assert not found or compiled.is_kept(twice)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from served_outcomes import work_of
 from serving_scenarios import serving
 
 from sightline.anchors.corrected import simulated
@@ -74,3 +75,21 @@ def test_requests_are_counted_while_rows_are_kept(scenario):
     simulated([scenario], Progress(states.append, every_s=0.0), intervals=False)
     assert {(state.what, state.total) for state in states} == {("simulating requests", COUNT)}
     assert [states[0].done, states[-1].done] == [0, COUNT]
+
+
+def test_what_iterations_come_to_is_the_sum_of_their_rows(server, scenario):
+    run = server.serve(scenario)
+    (found,), (limits,), rows = run.work.sums, run.pools, run.iterations
+    seconds, has_prompts = rows.end_s - rows.start_s, rows.prompt_tokens > 0
+    for kind, chosen in zip(found, (~has_prompts, has_prompts), strict=True):
+        assert kind["iterations"] == chosen.sum()
+        assert kind["seconds"] == pytest.approx(seconds[chosen].sum())
+        assert kind["decodes"] == rows.decodes[chosen].sum()
+        assert kind["kv_token_s"] == pytest.approx((rows.kv_tokens * seconds)[chosen].sum())
+        assert kind["waiting_s"] == pytest.approx(seconds[chosen & (rows.waiting > 0)].sum())
+        assert kind["most_running"] == rows.running[chosen].max()
+    moments = summary_of(run).moments
+    lengths = np.diff(moments.edges_s)
+    assert moments.means("kv_tokens") @ lengths == pytest.approx(rows.kv_tokens @ seconds)
+    assert moments.end_s == rows.end_s.max()
+    assert work_of(rows, limits).moments == pytest.approx(run.work.moments)

@@ -73,7 +73,7 @@ def _course(profile: Profile, width: float) -> figure.Group | None:
     """
     found = profile.summary
     if found is None and profile.outcome is not None:
-        found = summary_of(profile.outcome, over_time=True)
+        found = summary_of(profile.outcome)
     if found is None or not found.totals.completed or not found.moments.end_s:
         return None
     moments, replicas = found.moments, _replicas_over_time(found)

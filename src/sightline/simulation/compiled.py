@@ -116,6 +116,9 @@ REMARK_UNKEPT = (
 F = TypeVar("F", bound=Callable[..., Any])
 _NJIT: Any = numba.njit
 """Some of its options are missing in its type."""
+_COMMON = {"error_model": "numpy", "_nrt": False}
+"""Options of all functions. No references to arrays are counted, which took four fifths of the time: whoever calls an
+entry holds its arrays, and compiled code makes none."""
 
 
 class InFolderOfSources(UserProvidedCacheLocator):
@@ -136,7 +139,7 @@ def entry(function: F) -> F:
 
     ``function.py_func`` is the plain one.
     """
-    options = {"error_model": "numpy", "pipeline_class": EntryCompiler}
+    options = {**_COMMON, "pipeline_class": EntryCompiler}
     if (kept_in := _kept_in()) is None:
         return cast("F", _NJIT(**options)(function))
     settings: Any = numba.config
@@ -147,7 +150,10 @@ def entry(function: F) -> F:
         made = _NJIT(cache=True, **options)(function)
     finally:
         vars(settings).update(usual)
-    made._cache.save_overload = _unless_full(made._cache.save_overload)  # noqa: SLF001 - numba has no other way
+    cache = made._cache  # noqa: SLF001 - numba has no other way
+    cache.save_overload = _unless_full(cache.save_overload)
+    # Without `load_overload`, which first loads all that compiling would need.
+    cache.load_overload = cache._load_overload  # noqa: SLF001
     return cast("F", made)
 
 
@@ -174,7 +180,7 @@ def compiled(function: F) -> F:
     ``function.py_func`` is the plain one.
     """
     options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": PartCompiler}
-    part: Any = _NJIT(error_model="numpy", **options)(function)
+    part: Any = _NJIT(**_COMMON, **options)(function)
     part.__class__ = _Part
     return cast("F", part)
 

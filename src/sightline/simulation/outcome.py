@@ -1,7 +1,8 @@
-"""The outcome of a load: a row per request, a row per iteration, and a histogram of times between tokens."""
+"""The outcome of a load: a row per request, what iterations come to, and a histogram of times between tokens."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,6 +71,11 @@ class Iterations:
     def where(self, flags: Flags) -> "Iterations":
         """Return those at which a mask is true."""
         return Iterations(**{f.name: getattr(self, f.name)[flags] for f in fields(self)})
+
+
+def no_iterations() -> Iterations:
+    """Return those that nobody saw."""
+    return Iterations(**{f.name: np.zeros(0, np.int64) for f in fields(Iterations)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -150,7 +156,6 @@ class Outcome:
     replica: Integers
     status: Integers
     """``COMPLETED``, or why it was refused."""
-    iterations: Iterations
     gap_counts: Integers
     """Times between consecutive tokens of a request: how many lie in each bin of ``gap_edges_s``."""
     gap_edges_s: Floats
@@ -163,6 +168,15 @@ class Outcome:
     lifetimes: Lifetimes | None = None
     """None where all replicas are there all the time."""
     tiers: tuple[TierUse, ...] = ()
+    work: Any = None
+    """What iterations come to (`sightline.simulation.engine.state.Work`); None where nobody saw any."""
+    course: Callable[[], Iterations] = no_iterations
+    """Returns the iterations: a simulation keeps none, and serves its load once more for whoever asks for them."""
+
+    @property
+    def iterations(self) -> Iterations:
+        """A row per iteration."""
+        return self.course()
 
     @property
     def kv_capacity_tokens(self) -> Integers:

@@ -1,7 +1,6 @@
 """Compares a measured load with its simulation, request by request."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -9,7 +8,7 @@ import numpy as np
 
 from sightline.simulation.engine.state import gap_edges_s
 from sightline.simulation.load import Floats, Integers, Requests
-from sightline.simulation.outcome import COMPLETED, Iterations, Outcome
+from sightline.simulation.outcome import COMPLETED, Outcome
 from sightline.simulation.results.times import PERCENTILES, of_values, times_of
 
 if TYPE_CHECKING:
@@ -89,7 +88,6 @@ def outcome_of(records: Records) -> Outcome:
         preemptions=nothing,
         replica=nothing,
         status=np.where(done, COMPLETED, FAILED),
-        iterations=Iterations(**{f.name: nothing[:0] for f in fields(Iterations)}),
         gap_counts=_gap_counts([row for row in rows if not row["failure"]]),
         gap_edges_s=GAP_EDGES_S,
     )

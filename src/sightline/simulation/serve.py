@@ -1,4 +1,4 @@
-"""A load served by replicas of an engine by the compiled loop: with all rows, or in the same memory for any load."""
+"""A load served by replicas of an engine by the compiled loop: with rows, or in the same memory for any load."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,7 +26,6 @@ from sightline.simulation.outcome import (
     TierUse,
     Transfers,
 )
-from sightline.simulation.results.iterations import IterationSums, Moments, iteration_sums_of
 from sightline.simulation.results.summary import SAMPLED, Summary, Totals, answered, totals_of
 from sightline.simulation.results.times import Histogram
 from sightline.simulation.times import IterationTimes, packed_together
@@ -110,19 +109,37 @@ class _Simulation:
 
 
 def serve(load: Iterable[Requests], deployment: Deployment, progress: Progress = SILENT) -> Outcome:
-    """Serve a load and return its outcome, with a row per request and per iteration; progress counts requests."""
+    """Serve a load and return its outcome, with a row per request; progress counts requests."""
     parts, simulation, pieces = list(load), _new(deployment), []
     progress.begin(sum(map(len, parts)), "simulating requests")
     for piece in _pieces(parts, simulation):
         pieces.append(piece)
         progress.advance(len(piece.ended))
-    return _outcome(joined(parts), Piece(*map(np.concatenate, zip(*pieces, strict=True))), simulation)
+    whole = Piece(*map(np.concatenate, zip(*pieces, strict=True)))
+    return replace(_outcome(joined(parts), whole, simulation), course=_Course(parts, deployment))
+
+
+@dataclass(slots=True, eq=False)
+class _Course:
+    """The iterations of a load, which is served once more when they are first asked for."""
+
+    parts: Sequence[Requests]
+    deployment: Deployment
+    iterations: Iterations | None = None
+
+    def __call__(self) -> Iterations:
+        """Return a row per iteration, in order of time."""
+        if self.iterations is None:
+            simulation = _new(self.deployment, RECORDS)
+            log = np.concatenate([piece.log for piece in _pieces(self.parts, simulation)])
+            self.iterations = _iterations(log, self.deployment.pools, simulation.fleet.counts[:, state.POOL])
+        return self.iterations
 
 
 def serve_in_pieces(load: Iterable[Requests], deployment: Deployment) -> Iterator[tuple[Integers, Outcome]]:
     """Yield the numbers and the outcome of ended requests, piece by piece.
 
-    Each piece has the iterations since the one before, and the times between tokens of all so far. No row is kept.
+    Each piece has the times between tokens, and what iterations come to, of all so far. No row is kept.
     """
     window = _Window()
     simulation = _new(deployment)
@@ -167,7 +184,8 @@ class _Window:
         return ended_requests
 
 
-def _new(deployment: Deployment) -> _Simulation:
+def _new(deployment: Deployment, iterations: int = 0) -> _Simulation:
+    """A simulation at its begin, with room to write down so many iterations until they are read."""
     pools = [pool.facts for pool in deployment.pools]
     room = max(RECORDS, *(4 * facts.max_sequences * facts.lockstep for facts in pools))
     try:
@@ -176,7 +194,7 @@ def _new(deployment: Deployment) -> _Simulation:
             fleet=state.new_fleet(pools, [pool.tiers for pool in deployment.pools]),
             slots=np.zeros(0, state.SLOT),
             sources=sources.new_sources(deployment.concurrency, deployment.ramp_up_s),
-            records=state.new_records(room, RECORDS),
+            records=state.new_records(room, iterations, len(pools)),
         )
     except MemoryError:
         replicas, most = sum(facts.replicas for facts in pools), max(facts.max_sequences for facts in pools)
@@ -187,7 +205,7 @@ def _new(deployment: Deployment) -> _Simulation:
 
 
 def _pieces(load: Iterable[Requests], simulation: _Simulation) -> Iterator[Piece]:
-    """Serve a load; yield what ended and which iterations ran, piece by piece."""
+    """Serve a load; yield what ended, and which iterations ran where these are written down, piece by piece."""
     parts = iter(load)
     part = next(parts, None)
     scaling = simulation.deployment.scaling
@@ -249,7 +267,7 @@ def _emptied(simulation: _Simulation) -> Piece:
 
 def _outcome(requests: Requests, piece: Piece, simulation: _Simulation) -> Outcome:
     """All rows, in the order of the requests; whatever happens is later by what precedes the engine's queue."""
-    ended, log, resumed = piece
+    ended, _, resumed = piece
     pools, of_replica = simulation.deployment.pools, simulation.fleet.counts[:, state.POOL]
     order = np.argsort(ended["request"])
     ended = ended[order]
@@ -271,7 +289,6 @@ def _outcome(requests: Requests, piece: Piece, simulation: _Simulation) -> Outco
         preemptions=ended["preemptions"],
         replica=ended["replica"],
         status=ended["status"],
-        iterations=_iterations(log, pools, of_replica),
         gap_counts=simulation.records.gaps,
         gap_edges_s=state.gap_edges_s(),
         pools=simulation.deployment.limits,
@@ -284,24 +301,16 @@ def _outcome(requests: Requests, piece: Piece, simulation: _Simulation) -> Outco
         transfers=moved,
         lifetimes=None if simulation.scaler is None else simulation.scaler.lifetimes(pools[0].times.request_s),
         tiers=tuple(_tiers(simulation)),
+        work=simulation.records.work,
     )
 
 
 def _iterations(log: Any, pools: Sequence[Pool], pool_of_replica: Integers) -> Iterations:
     """What was written down of iterations, in order of time."""
     log = log if len(pool_of_replica) == 1 else log[np.argsort(log["start_s"], kind="stable")]
-    pool = pool_of_replica[log["replica"]]
-    later_s = np.array([of.times.request_s for of in pools])[pool]
-    return Iterations(
-        start_s=log["start_s"] + later_s,
-        end_s=log["end_s"] + later_s,
-        replica=log["replica"],
-        prompt_tokens=log["prompt_tokens"],
-        decodes=log["decodes"],
-        running=log["running"],
-        waiting=log["waiting"],
-        kv_tokens=log["kv_blocks"] * np.array([of.facts.block_tokens for of in pools])[pool],
-    )
+    block_tokens = np.array([of.facts.block_tokens for of in pools])[pool_of_replica[log["replica"]]]
+    names = ("start_s", "end_s", "replica", "prompt_tokens", "decodes", "running", "waiting")
+    return Iterations(**{name: log[name] for name in names}, kv_tokens=log["kv_blocks"] * block_tokens)
 
 
 def _tiers(simulation: _Simulation) -> Iterator[TierUse]:
@@ -334,21 +343,13 @@ def serve_streamed(
 
     Percentiles are to 0.1 %, all else is exact. Once somebody asked to stop, the rest of the load is left out.
     """
-    totals, iteration_sums, moments = Totals(), (IterationSums(),) * len(deployment.pools), Moments()
-    samples = {key: Histogram() for key in SAMPLED}
-    gap_counts, lifetimes = np.zeros(0, np.int64), None
-    tiers: tuple[TierUse, ...] = ()
+    totals, samples, last = Totals(), {key: Histogram() for key in SAMPLED}, None
     for numbers, piece in serve_in_pieces(load, deployment):
         times = answered(piece)
-        totals += totals_of(piece, times, slo)
-        iteration_sums = tuple(
-            before + one for before, one in zip(iteration_sums, iteration_sums_of(piece), strict=True)
-        )
-        moments.add(piece.iterations)
+        totals, last = totals + totals_of(piece, times, slo), piece
         done = numbers[piece.status == COMPLETED]
         for key, histogram in samples.items():
             histogram.add(done, getattr(times, key))
-        gap_counts, lifetimes, tiers = piece.gap_counts, piece.lifetimes, piece.tiers
         if rows is not None:
             rows(numbers, piece)
         progress.advance(numbers.size)
@@ -357,11 +358,10 @@ def serve_streamed(
     return Summary(
         totals=totals,
         samples=samples,
-        gap_counts=gap_counts,
+        gap_counts=np.zeros(0, np.int64) if last is None else last.gap_counts,
         gap_edges_s=state.gap_edges_s(),
-        iteration_sums=iteration_sums,
+        work=state.new_work(len(deployment.pools)) if last is None else last.work,
         pools=deployment.limits,
-        moments=moments,
-        lifetimes=lifetimes,
-        tiers=tiers,
+        lifetimes=None if last is None else last.lifetimes,
+        tiers=() if last is None else last.tiers,
     )

@@ -370,7 +370,7 @@ def _outcome(
         preemptions=np.array([sequence.preemptions for sequence in sequences], np.int64),
         replica=np.array(served_by, np.int64),
         status=np.array(status, np.int64),
-        iterations=Iterations(
+        course=lambda: Iterations(
             start_s=start_s,
             end_s=end_s,
             replica=replica,

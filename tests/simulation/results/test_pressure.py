@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from served_outcomes import outcome
+from served_outcomes import outcome, work_of
 from serving_scenarios import serving
 
 from sightline.prediction.generation.batch_profile import engine_constants
@@ -25,10 +25,10 @@ def told(
     queued: float = 0.5,
 ) -> str:
     run = outcome([0.0], kv=kv)
-    run = replace(run, iterations=replace(run.iterations, waiting=np.full(len(kv), waiting)))
+    rows = replace(run.iterations, waiting=np.full(len(kv), waiting))
     (limits,) = run.pools
     limits = replace(limits, max_sequences=max_sequences, token_budget=token_budget)
-    (sums,) = iteration_sums_of(replace(run, pools=(limits,)))
+    (sums,) = iteration_sums_of(work_of(rows, limits), 1)
     return in_a_sentence(pressure(sums, duration_s, 1), "memory", queued)
 
 
@@ -54,7 +54,7 @@ def test_busy_time_is_split_by_what_bounds_it_and_costs_energy():
     scenario = alike(serving(), 1, 1)
     worker, (constants, _) = worker_of(scenario), engine_constants(scenario)
     run = outcome([0.0], kv=FULL)
-    (sums,) = iteration_sums_of(run)
+    (sums,) = iteration_sums_of(run.work, 1)
     busy, joules = busy_by_bound(worker, constants.running_on(scenario.cluster), sums)
     assert sum(busy.values()) == pytest.approx(2.0)
     device = scenario.cluster.device

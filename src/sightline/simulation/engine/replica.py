@@ -13,7 +13,7 @@ import numpy as np
 
 from sightline.simulation.compiled import compiled
 from sightline.simulation.engine import state
-from sightline.simulation.engine.blocks import publish, view
+from sightline.simulation.engine.blocks import publish, take, view
 from sightline.simulation.engine.lists import (
     append_sent,
     leave_ready,
@@ -60,17 +60,17 @@ def advance(
         if records.log.size > 0 and records.rows[state.ITERATIONS] == records.log.size:
             return False
         if _repeats(rep, facts):
-            _repeat(rep, facts, records)
-        else:
-            most = max(records.rows[state.REQUESTS], records.rows[state.RESUMPTIONS])
-            if records.ended.size - most <= rep.counts[state.RUNNING]:
-                return False
-            _finish(rep, slots, facts, number, records)
-            _schedule(rep, slots, facts, times)
-            if rep.counts[state.BATCH_DECODES] + rep.counts[state.BATCH_PROMPTS] == 0 and rep.counts[state.WAITING] > 0:
-                _refuse_first(rep, slots, facts, number, records)
-                continue
-        _start(rep, facts, rep.clocks[state.NEXT] + _seconds(rep, times, facts), number, records)
+            _repeat_until(rep, facts, times, until, number, records)
+            continue
+        most = max(records.rows[state.REQUESTS], records.rows[state.RESUMPTIONS])
+        if records.ended.size - most <= rep.counts[state.RUNNING]:
+            return False
+        _finish(rep, slots, facts, number, records)
+        _schedule(rep, slots, facts, times)
+        if rep.counts[state.BATCH_DECODES] + rep.counts[state.BATCH_PROMPTS] == 0 and rep.counts[state.WAITING] > 0:
+            _refuse_first(rep, slots, facts, number, records)
+            continue
+        _start(rep, facts, times, rep.clocks[state.NEXT] + _seconds(rep, times, facts), number, records)
         if to_first_end and (records.rows[state.REQUESTS] > ends or rep.counts[state.FIRST_SENT] != state.NOTHING):
             return True
     return True
@@ -118,7 +118,7 @@ def advance_together(
                 longest, idle = max(longest, seconds), False
         ends_s = np.inf if idle else fleet.clocks[first, state.NEXT] + longest
         for r in range(first, behind):
-            _start(view(fleet, r), facts, ends_s, r, records)
+            _start(view(fleet, r), facts, times, ends_s, r, records)
         if to_first_end and (records.rows[state.REQUESTS] > ends or any_sent(fleet, first, behind)):
             return True
     return True
@@ -144,6 +144,56 @@ def _repeat(rep: Replica, facts: Facts, records: Records) -> None:
     _decode_once(rep, records, rep.clocks[state.SHOWN], rep.counts[state.DECODING])
     grow_each(rep, facts)
     rep.counts[state.REPEATS] -= 1
+
+
+@compiled
+def _repeat_until(rep: Replica, facts: Facts, times: PackedTimes, until: float, number: int, records: Records) -> None:
+    """Repeat the decode step under way as `_repeat` and `_start` do, while it may be and ends before ``until``.
+
+    What stays as it is for all these steps is read and written once.
+    """
+    counts, clocks, logged = rep.counts, rep.clocks, records.log.size
+    decoding, sequences = counts[state.DECODING], counts[state.DECODING] + counts[state.GHOSTS]
+    context, first = counts[state.CONTEXT] + counts[state.GHOST_CONTEXT], counts[state.STEPS]
+    started_s, next_s, shown_s = clocks[state.STARTED], clocks[state.NEXT], clocks[state.SHOWN]
+    decoded_s, front_s = clocks[state.DECODED], clocks[state.FRONT]
+    held, iterations = facts.blocks - counts[state.FREE_BLOCKS], records.rows
+    last = min(first + counts[state.REPEATS], next_end(rep) - 1)
+    step, taken, room = first, 0, counts[state.FREE_BLOCKS] - facts.spare_blocks
+    while next_s < until and step < last and (logged == 0 or iterations[state.ITERATIONS] < logged):
+        need = next_blocks(rep, facts, step + 1)
+        if taken + need > room:
+            break
+        taken += need
+        step += 1
+        shown_s = next_s
+        if facts.role != state.PREFILL:
+            shown_s = max(next_s, front_s)
+            front_s = shown_s + facts.chunk_s * decoding
+        note_gaps(records.gaps, shown_s - decoded_s, decoding)
+        decoded_s, started_s = shown_s, next_s
+        context += sequences
+        next_s += _decode_seconds(times, facts, sequences, context)
+        _note(rep, facts, times, started_s, next_s, number, records, 0, held + taken)
+    steps = step - first
+    take(rep, taken)
+    if facts.reserves == state.ANSWER:
+        counts[state.PROMISED] -= taken
+    counts[state.STEPS] = step
+    counts[state.UNSERVED] += steps
+    counts[state.REPEATS] -= steps
+    counts[state.CONTEXT] += steps * decoding
+    counts[state.GHOST_CONTEXT] += steps * counts[state.GHOSTS]
+    clocks[state.STARTED], clocks[state.NEXT], clocks[state.SHOWN] = started_s, next_s, shown_s
+    clocks[state.DECODED], clocks[state.FRONT] = decoded_s, front_s
+
+
+@compiled
+def _decode_seconds(times: PackedTimes, facts: Facts, sequences: int, context: int) -> float:
+    """Seconds of an iteration that only decodes."""
+    if facts.stages > 1:
+        return round_seconds(times, facts, sequences, context, 0, 0, 0.0)
+    return step_seconds(times, sequences, context, 0, 0, 0.0)
 
 
 @compiled
@@ -184,16 +234,43 @@ def round_seconds(
 
 
 @compiled
-def _start(rep: Replica, facts: Facts, ends_s: float, number: int, records: Records) -> None:
+def _start(rep: Replica, facts: Facts, times: PackedTimes, ends_s: float, number: int, records: Records) -> None:
     """Let the iteration that was scheduled begin."""
     counts, now = rep.counts, rep.clocks[state.NEXT]
     rep.clocks[state.STARTED], rep.clocks[state.NEXT] = now, ends_s
-    if records.log.size > 0 and counts[state.BATCH_DECODES] + counts[state.BATCH_PROMPTS] > 0:
+    if counts[state.BATCH_DECODES] + counts[state.BATCH_PROMPTS] > 0:
+        tokens, held = counts[state.BATCH_TOKENS], facts.blocks - counts[state.FREE_BLOCKS]
+        _note(rep, facts, times, now, ends_s, number, records, tokens, held)
+
+
+@compiled
+def _note(
+    rep: Replica,
+    facts: Facts,
+    times: PackedTimes,
+    begin_s: float,
+    ends_s: float,
+    number: int,
+    records: Records,
+    tokens: int,
+    held: int,
+) -> None:
+    """Note an iteration with so many ``tokens`` of prompts, and of whose blocks so many are ``held``."""
+    counts, later_s = rep.counts, times.figures.request_s
+    decodes, running, waiting = (
+        counts[state.BATCH_DECODES],
+        counts[state.RUNNING],
+        counts[state.WAITING] + counts[state.READY],
+    )
+    begin_s, ends_s = begin_s + later_s, ends_s + later_s
+    state.note_iteration(
+        records.work, facts, counts[state.POOL], begin_s, ends_s, tokens, decodes, running, waiting, held
+    )
+    if records.log.size > 0:
         row = records.log[records.rows[state.ITERATIONS]]
-        row.start_s, row.end_s, row.replica = now, ends_s, number
-        row.prompt_tokens, row.decodes = counts[state.BATCH_TOKENS], counts[state.BATCH_DECODES]
-        row.running, row.waiting = counts[state.RUNNING], counts[state.WAITING] + counts[state.READY]
-        row.kv_blocks = facts.blocks - counts[state.FREE_BLOCKS]
+        row.start_s, row.end_s, row.replica = begin_s, ends_s, number
+        row.prompt_tokens, row.decodes = tokens, decodes
+        row.running, row.waiting, row.kv_blocks = running, waiting, held
         records.rows[state.ITERATIONS] += 1
 
 

@@ -438,8 +438,43 @@ ITERATIONS: Final = 1
 RESUMPTIONS: Final = 2
 
 
+WORK: Final = record(
+    "iterations prompt_tokens decodes most_running most_kv_tokens",
+    "seconds context_tokens waiting_s cache_full_s sequences_full_s budget_full_s kv_token_s",
+)
+"""Sums over iterations. ``context_tokens``: tokens in use per running sequence. ``waiting_s``: seconds of those with
+requests waiting after scheduling; of these, ``cache_full_s``: running requests hold the KV cache,
+``sequences_full_s``: as many requests run as may, ``budget_full_s``: the iteration has as many tokens as it may.
+``kv_token_s``: tokens of the cache in use, times seconds."""
+CACHE_FULL: Final = 0.95
+"""Share of the KV cache from which it counts as full."""
+MOMENTS: Final = 400
+"""Moments of a run at most; at least half as many, once it has lasted `FIRST_S` times as many."""
+FIRST_S: Final = 1e-3
+"""Seconds of a moment, to begin with."""
+MOMENT_S: Final = 0
+"""In `Work.clocks`: seconds of a moment."""
+END: Final = 1
+"""In `Work.clocks`: when the last iteration ended."""
+
+
+class Work(NamedTuple):
+    """What all iterations so far come to."""
+
+    sums: Any
+    """Of `WORK`: by pool, of iterations that only decode and of those with prompts."""
+    moments: Floats
+    """Running and waiting requests and tokens in use, times seconds, of all replicas, by moments of equal length."""
+    clocks: Floats
+
+
+def new_work(pools: int) -> Work:
+    """Return the sums of no iterations."""
+    return Work(np.zeros((pools, 2), WORK), np.zeros((3, MOMENTS)), np.array([FIRST_S, 0.0]))
+
+
 class Records(NamedTuple):
-    """What was written down since it was last read."""
+    """What was written down since it was last read, and what all of it comes to."""
 
     rows: Integers
     ended: Any
@@ -450,13 +485,63 @@ class Records(NamedTuple):
     """Of `RESUMED`."""
     gaps: Integers
     """Times between tokens, by bin."""
+    work: Work
 
 
-def new_records(requests: int, iterations: int) -> Records:
+def new_records(requests: int, iterations: int, pools: int) -> Records:
     """Return records with room for so many rows."""
     gaps = np.zeros(GAP_BINS, np.int64)
     tables = np.zeros(requests, ENDED_REQUEST), np.zeros(iterations, ITERATION), np.zeros(requests, RESUMED)
-    return Records(np.zeros(3, np.int64), *tables, gaps)
+    return Records(np.zeros(3, np.int64), *tables, gaps, new_work(pools))
+
+
+@compiled
+def note_iteration(
+    work: Work,
+    facts: "Facts",
+    pool: int,
+    begin_s: float,
+    end_s: float,
+    prompt_tokens: int,
+    decodes: int,
+    running: int,
+    waiting: int,
+    kv_blocks: int,
+) -> None:
+    """Add an iteration to what all come to; moments become twice as long where these are too few."""
+    sums, seconds, kv_tokens = work.sums[pool, int(prompt_tokens > 0)], end_s - begin_s, kv_blocks * facts.block_tokens
+    sums.iterations += 1
+    sums.seconds += seconds
+    sums.prompt_tokens += prompt_tokens
+    sums.decodes += decodes
+    sums.context_tokens += kv_tokens / max(running, 1)
+    sums.kv_token_s += kv_tokens * seconds
+    sums.most_running = max(sums.most_running, running)
+    sums.most_kv_tokens = max(sums.most_kv_tokens, kv_tokens)
+    if waiting > 0:
+        sums.waiting_s += seconds
+        if kv_tokens >= CACHE_FULL * facts.blocks * facts.block_tokens:
+            sums.cache_full_s += seconds
+        if running >= facts.max_sequences:
+            sums.sequences_full_s += seconds
+        if prompt_tokens + facts.pass_tokens * decodes >= facts.token_budget:
+            sums.budget_full_s += seconds
+    moments, clocks = work.moments, work.clocks
+    clocks[END] = max(clocks[END], end_s)
+    while end_s > MOMENTS * clocks[MOMENT_S]:
+        clocks[MOMENT_S] *= 2.0
+        for row in range(3):
+            for i in range(MOMENTS):
+                both = moments[row, 2 * i] + moments[row, 2 * i + 1] if i < MOMENTS // 2 else 0.0
+                moments[row, i] = both
+    at_s = max(begin_s, 0.0)
+    i = min(int(at_s / clocks[MOMENT_S]), MOMENTS - 1)
+    while at_s < end_s:
+        until_s = min((i + 1) * clocks[MOMENT_S], end_s) if i < MOMENTS - 1 else end_s
+        moments[0, i] += running * (until_s - at_s)
+        moments[1, i] += waiting * (until_s - at_s)
+        moments[2, i] += kv_tokens * (until_s - at_s)
+        at_s, i = max(at_s, until_s), i + 1
 
 
 @compiled

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -13,8 +13,9 @@ from sightline.prediction.generation.replica import Worker, iteration_of, saved_
 from sightline.profile import BOUNDS
 from sightline.program import Batch, Collective, decoding, prompts
 from sightline.quantities import Number, percent
+from sightline.simulation.engine.state import END, MOMENT_S, Work, new_work
 from sightline.simulation.load import Floats
-from sightline.simulation.outcome import Flags, Iterations, Lifetimes, Outcome, PoolLimits
+from sightline.simulation.outcome import Flags, Iterations, Lifetimes, Outcome
 from sightline.simulation.times import in_loop
 
 PREFILL, DECODE, MIXED = "prefill", "decode", "prefill and decode"
@@ -92,10 +93,6 @@ def _pieces(worker: Worker, constants: InferenceConstants, batch: Batch, own: di
             yield Piece(part=part, module="pipeline", name="send-recv", share=share, is_communication=True)
 
 
-FULL: Final = 0.95
-"""Share of the KV cache from which it counts as full."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassSums:
     """Sums over iterations of one kind."""
@@ -110,6 +107,11 @@ class PassSums:
     def __add__(self, other: "PassSums") -> "PassSums":
         """The sums of both."""
         return PassSums(**{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(PassSums)})
+
+
+OF_BOTH: Final = ("waiting_s", "cache_full_s", "sequences_full_s", "budget_full_s", "kv_token_s")
+MOST: Final = ("most_kv_tokens", "most_running")
+"""Sums, and greatest values, of iterations of both kinds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +131,7 @@ class IterationSums:
     kv_token_s: float = 0.0
     """Tokens of the cache in use, times seconds."""
     most_kv_tokens: int = 0
+    most_running: int = 0
 
     @property
     def seconds(self) -> float:
@@ -143,47 +146,20 @@ class IterationSums:
     def __add__(self, other: "IterationSums") -> "IterationSums":
         """The sums of both."""
         sums = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(IterationSums)}
-        return IterationSums(**sums | {"most_kv_tokens": max(self.most_kv_tokens, other.most_kv_tokens)})
+        return IterationSums(**sums | {name: max(getattr(self, name), getattr(other, name)) for name in MOST})
 
 
-def iteration_sums_of(outcome: Outcome) -> tuple[IterationSums, ...]:
+def iteration_sums_of(work: Work | None, pools: int) -> tuple[IterationSums, ...]:
     """Return the sums over the iterations of each pool of replicas."""
-    rows, pools = outcome.iterations, outcome.pools
-    if len(pools) == 1 or not rows.start_s.size:
-        return tuple(_sums_of(rows, limits) for limits in pools)
-    pool = outcome.pool_of_replica[rows.replica]
-    return tuple(_sums_of(rows.where(pool == number), limits) for number, limits in enumerate(pools))
+    return (IterationSums(),) * pools if work is None else tuple(map(_sums_of, work.sums))
 
 
-def _sums_of(rows: Iterations, limits: PoolLimits) -> IterationSums:
-    """The sums over iterations of replicas with these limits."""
-    if not rows.start_s.size:
-        return IterationSums()
-    seconds = rows.end_s - rows.start_s
-    waiting_s = np.where(rows.waiting > 0, seconds, 0.0)
-    prompts = rows.prompt_tokens > 0
-    new_tokens = rows.prompt_tokens + limits.pass_tokens * rows.decodes
-    return IterationSums(
-        with_prompts=_kind(rows, seconds, prompts),
-        without=_kind(rows, seconds, ~prompts),
-        waiting_s=float(waiting_s.sum()),
-        cache_full_s=float(waiting_s[rows.kv_tokens >= FULL * limits.kv_capacity_tokens].sum()),
-        sequences_full_s=float(waiting_s[rows.running >= limits.max_sequences].sum()),
-        budget_full_s=float(waiting_s[new_tokens >= limits.token_budget].sum()),
-        kv_token_s=float(rows.kv_tokens @ seconds),
-        most_kv_tokens=int(rows.kv_tokens.max()),
-    )
-
-
-def _kind(rows: Iterations, seconds: Floats, chosen: Flags) -> PassSums:
-    context = rows.kv_tokens[chosen] / np.maximum(rows.running[chosen], 1)
-    return PassSums(
-        iterations=int(chosen.sum()),
-        seconds=float(seconds[chosen].sum()),
-        prompt_tokens=int(rows.prompt_tokens[chosen].sum()),
-        decodes=int(rows.decodes[chosen].sum()),
-        context_tokens=float(context.sum()),
-    )
+def _sums_of(kinds: Any) -> IterationSums:
+    """The sums over the iterations of a pool that only decode, and over those with prompts."""
+    without, with_prompts = (PassSums(**{f.name: kind[f.name].item() for f in fields(PassSums)}) for kind in kinds)
+    both = {name: kinds[name].sum().item() for name in OF_BOTH}
+    most = {name: kinds[name].max().item() for name in MOST}
+    return IterationSums(with_prompts=with_prompts, without=without, **both, **most)
 
 
 def busy_by_bound(worker: Worker, constants: InferenceConstants, sums: IterationSums) -> tuple[dict[str, float], float]:
@@ -305,47 +281,19 @@ def in_words(bottleneck: str) -> str:
     return {"compute": "arithmetic", "memory": "memory bandwidth"}.get(bottleneck, f"the {bottleneck}")
 
 
-MOMENTS = 400
-"""Moments of a run at most; at least half as many, once it has lasted `FIRST_S` times as many."""
-FIRST_S = 1e-3
-"""Seconds of a moment, to begin with."""
-SEEN = ("running", "waiting", "kv_tokens")
-"""Columns of iterations that are added up."""
+SEEN: Final = ("running", "waiting", "kv_tokens")
+"""Rows of `Work.moments`."""
 
 
 class Moments:
     """Running and waiting requests and cached tokens of all replicas over time, in intervals of equal length."""
 
-    def __init__(self) -> None:
-        """Begin with none."""
-        self._moment_s = FIRST_S
-        self._sums = {name: np.zeros(MOMENTS) for name in SEEN}
-        self.end_s = 0.0
+    def __init__(self, work: Work | None) -> None:
+        """Read them from what iterations come to."""
+        work = work or new_work(1)
+        self._sums, self._moment_s = dict(zip(SEEN, work.moments, strict=True)), float(work.clocks[MOMENT_S])
+        self.end_s = float(work.clocks[END])
         """When the last iteration ended."""
-
-    def add(self, iterations: Iterations) -> None:
-        """Add iterations, each of which holds what it does from its start to its end."""
-        if not iterations.start_s.size:
-            return
-        self.end_s = max(self.end_s, float(iterations.end_s.max()))
-        while self.end_s > MOMENTS * self._moment_s:
-            self._merge()
-        times = np.concatenate([iterations.start_s, iterations.end_s])
-        order = np.argsort(times, kind="stable")
-        edges = self._moment_s * np.arange(MOMENTS + 1.0)
-        for name in SEEN:
-            column = getattr(iterations, name)
-            level = np.cumsum(np.concatenate([column, -column]).astype(np.float64)[order])
-            area = np.concatenate([[0.0], np.cumsum(level[:-1] * np.diff(times[order]))])
-            self._sums[name] += np.diff(np.interp(edges, times[order], area))
-
-    def _merge(self) -> None:
-        """Make moments twice as long."""
-        self._moment_s *= 2.0
-        half = MOMENTS // 2
-        for sums in self._sums.values():
-            sums[:half] = sums[0::2] + sums[1::2]
-            sums[half:] = 0.0
 
     @property
     def edges_s(self) -> Floats:

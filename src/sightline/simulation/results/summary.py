@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sightline.scenario import ServingScenario
-from sightline.simulation.engine.state import Facts
+from sightline.simulation.engine.state import Facts, Work
 from sightline.simulation.load import Floats, Integers
 from sightline.simulation.outcome import (
     COMPLETED,
@@ -254,17 +254,25 @@ class Summary:
     """By key of `SAMPLED`."""
     gap_counts: Integers
     gap_edges_s: Floats
-    iteration_sums: tuple[IterationSums, ...]
-    """Of each pool of replicas."""
     pools: tuple[PoolLimits, ...]
-    moments: Moments
-    """The run over time."""
+    work: Work | None
+    """What iterations come to; None where nobody saw any."""
     lifetimes: Lifetimes | None = None
     """Of replicas, where they come and go."""
     tiers: tuple[TierUse, ...] = ()
     """What was loaded from the memories behind the caches."""
     rate_intervals: Mapping[str, Interval] = field(default_factory=dict)
     """Of what is answered per second, where rows say how it changes."""
+
+    @property
+    def iteration_sums(self) -> tuple[IterationSums, ...]:
+        """The sums over the iterations of each pool of replicas."""
+        return iteration_sums_of(self.work, len(self.pools))
+
+    @property
+    def moments(self) -> Moments:
+        """The run over time."""
+        return Moments(self.work)
 
     @property
     def sums(self) -> IterationSums:
@@ -286,11 +294,9 @@ class Summary:
         return replicas_of_run(self.lifetimes, self.totals.first_arrival_s, self.totals.last_token_s)
 
 
-def summary_of(outcome: Outcome, slo: "Slo | None" = None, *, over_time: bool = False) -> Summary:
-    """Return the summary of an outcome; ``over_time`` adds the course of the run, which no figure needs."""
-    times, moments = answered(outcome), Moments()
-    if over_time:
-        moments.add(outcome.iterations)
+def summary_of(outcome: Outcome, slo: "Slo | None" = None) -> Summary:
+    """Return the summary of an outcome."""
+    times = answered(outcome)
     # Batches of requests in order of arrival: rows are, except in closed loops.
     order = np.argsort(times.arrival_s, kind="stable")
     seconds = {key: getattr(times, key)[order] for key in SAMPLED}
@@ -299,9 +305,8 @@ def summary_of(outcome: Outcome, slo: "Slo | None" = None, *, over_time: bool = 
         samples={key: Values(of[~np.isnan(of)]) for key, of in seconds.items()},
         gap_counts=outcome.gap_counts,
         gap_edges_s=outcome.gap_edges_s,
-        iteration_sums=iteration_sums_of(outcome),
         pools=outcome.pools,
-        moments=moments,
+        work=outcome.work,
         lifetimes=outcome.lifetimes,
         tiers=outcome.tiers,
         rate_intervals=rate_intervals(times, slo),
