@@ -17,7 +17,7 @@ from sightline.cost.collectives.libraries import (
     CollectiveConstants,
     cluster_collectives,
     collective_evidence,
-    is_of_unknown_server,
+    is_unknown_server,
     whole_group,
 )
 from sightline.cost.device_model import KernelChoice, device_model
@@ -476,7 +476,7 @@ def _collective_half_width(kind: str, cluster: Cluster, library: CollectiveConst
     family, device = library.name.partition("/")[0], cluster.device
     if cluster.nodes > 1:
         return family_half_width(device, family, "collectives", ("residuals", "network"), (), evidence)
-    if evidence != "calibrated" and is_of_unknown_server(cluster.intra_node):
+    if is_unknown_server(cluster, kind):
         return unmeasured_half_width("collectives", SERVER_UNKNOWN)
     ranges = ("every other size", "fit") if cluster.devices in MEASURED_RANKS else ("ranks", "left out")
     named = kind if library.custom is None else library.custom.name
