@@ -33,7 +33,7 @@ from sightline.prediction.generation.engine_constants import (
     missing_measurements,
     serving_one_by_one,
 )
-from sightline.prediction.generation.memory import generation_memory
+from sightline.prediction.generation.memory import generation_memory, with_waiting
 from sightline.prediction.generation.phases import Phase, PricedGeneration
 from sightline.prediction.generation.policies import Latencies, Workers, latencies, price_workers
 from sightline.prediction.generation.replica import PricedPass, Worker
@@ -209,7 +209,9 @@ def profile_of(
         found = at_pace(found, constants, known.pace(scenario, "ttft_s"), known.pace(scenario, "tpot_s"))
         workers = found.workers
     whole = {"prefill": found.prefill.scaled(found.prefills), "decode": found.decode.scaled(found.steps)}
-    memory = generation_memory(workers.decoding, workers.prefilling, scenario.workload)
+    memory: Mapping[str, Number] = generation_memory(workers.decoding, workers.prefilling, scenario.workload)
+    if scenario.workload.continuous and split is None:
+        memory = with_waiting(memory, scenario)
     details: dict[str, Any] = {}
     if np.ndim(found.tpot_s) == 0:
         details = {
