@@ -43,6 +43,22 @@ def test_a_load_in_place_of_the_scenario_s_has_the_intervals_of_its_own_lengths(
     assert given == own
 
 
+def test_iterations_err_by_what_a_plan_has_pools_for_and_what_its_links_share():
+    split = {"tensor_parallel": 1, "disaggregate": {"prefill": {}, "decode": {}}}
+    whole, pools = (
+        server_of(serving(cluster="2x h100-sxm-80gb", plan={"framework": "sglang", **of}))
+        for of in ({"tensor_parallel": 2}, split)
+    )
+    constants = pools.pools[0].constants
+    wider = constants.pools_spread**2 - constants.tpot_spread**2
+    assert pools.half_widths[1] ** 2 - whole.half_widths[1] ** 2 == pytest.approx(wider)
+    shares = {"intra_node": {"same_as": "pcie4-no-p2p", "shares": {2: 1.0, 4: 1.0}}}
+    clusters = ({"devices": "4x rtx-3090", **stated} for stated in ({}, shares))
+    unknown, known = (server_of(serving(cluster=of, plan={"tensor_parallel": 4})).half_widths for of in clusters)
+    assert unknown[0] > 1.2 * known[0]
+    assert unknown[1] > 1.2 * known[1]
+
+
 def test_routers_weigh_unlike_replicas_by_what_turns_of_conversations_ask():
     def speeds(**asked):
         scenario = serving(cluster=UNLIKE, count=500, plan={"tensor_parallel": 1}, output_tokens=4, **asked)

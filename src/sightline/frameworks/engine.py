@@ -99,8 +99,6 @@ class Serving:
     """Decode steps in which it does."""
     group_answer_share: float = 1.0
     """What both shares are multiplied by where data-parallel ranks share experts."""
-    captured_with_groups: float = inf
-    """Sequences of the largest decode step that a graph captures where data-parallel ranks share experts, at most."""
     groups_share_budget: bool = False
     """Those ranks divide the tokens of an iteration among them."""
     computes_last: bool = False
@@ -201,6 +199,8 @@ class EngineKernels:
     """The same of passes that only decode."""
     captured_per_sequence: float = inf
     """The same of any pass for each sequence that may run and each token that it has in a pass, where that is less."""
+    captured_with_groups: float = inf
+    """Sequences of the largest decode step that a graph captures where data-parallel ranks share experts, at most."""
     python_launches: bool = False
     """Without graphs a pass is Python that calls kernel by kernel (`eager_launch_s`), neither compiled nor C++."""
     joins_attention: bool = False
@@ -439,7 +439,7 @@ class Engine:
         captured = self.serving.by_class(
             device, memory_bytes, lambda known: either(few_ranks, *(known.captured_sequences or (inf, inf)))
         )
-        return smaller(captured, either(groups > 1, self.serving.captured_with_groups, inf))
+        return smaller(captured, either(groups > 1, self.kernels.captured_with_groups, inf))
 
     @property
     def all_reduce_library(self) -> str:

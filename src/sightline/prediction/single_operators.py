@@ -17,7 +17,7 @@ from sightline.cost.collectives.libraries import (
     CollectiveConstants,
     cluster_collectives,
     collective_evidence,
-    is_of_unknown_server,
+    is_unknown_server,
     whole_group,
 )
 from sightline.cost.device_model import KernelChoice, device_model
@@ -246,9 +246,6 @@ def host_copy_answer(x: HostCopyOperation, cluster: Cluster) -> OperatorAnswer:
 
 FEW_ROWS = 64
 """Rows up to which a matmul's errors are stated separately."""
-MASKED_ROWS = 64
-"""Rows of an expert up to which its tokens are taken to lie in slots, as in decoding: half a block of the other
-layout."""
 
 
 def matmul_answer(x: MatmulOperation, device: Device) -> OperatorAnswer:
@@ -296,13 +293,14 @@ def _matmul_half_width(m: Number, device: Device, kernel: str, evidence: Evidenc
 
 
 def grouped_answer(x: GroupedMatmulOperation, device: Device) -> OperatorAnswer:
-    """Answer with the constants of the format and the layout; where sizes are arrays, each with its own layout."""
+    """Answer with the constants of the format and the layout; where none is stated, of the faster, as in `prices`."""
     if x.layout is not None:
         return _grouped(x, device, x.layout)
-    masked = np.less_equal(x.rows / np.maximum(np.asarray(x.experts, dtype=float), 1.0), MASKED_ROWS)
-    if masked.ndim == 0:
-        return _grouped(x, device, "masked" if masked else "contiguous")
-    return chosen(masked, _grouped(x, device, "masked"), _grouped(x, device, "contiguous"))
+    masked, contiguous = _grouped(x, device, "masked"), _grouped(x, device, "contiguous")
+    faster = np.less(masked.time_s, contiguous.time_s)
+    if faster.ndim == 0:
+        return masked if faster else contiguous
+    return chosen(faster, masked, contiguous)
 
 
 def _grouped(x: GroupedMatmulOperation, device: Device, layout: GroupedLayout) -> OperatorAnswer:
@@ -478,7 +476,7 @@ def _collective_half_width(kind: str, cluster: Cluster, library: CollectiveConst
     family, device = library.name.partition("/")[0], cluster.device
     if cluster.nodes > 1:
         return family_half_width(device, family, "collectives", ("residuals", "network"), (), evidence)
-    if evidence != "calibrated" and is_of_unknown_server(cluster.intra_node):
+    if is_unknown_server(cluster, kind):
         return unmeasured_half_width("collectives", SERVER_UNKNOWN)
     ranges = ("every other size", "fit") if cluster.devices in MEASURED_RANKS else ("ranks", "left out")
     named = kind if library.custom is None else library.custom.name

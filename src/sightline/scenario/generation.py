@@ -1,6 +1,7 @@
 """Generation: prompts in, tokens out, by an engine on a cluster."""
 
 from dataclasses import dataclass, replace
+from math import inf
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from sightline.content import description, fields_of
@@ -220,6 +221,11 @@ class GenerationPlan:
     def drafted_tokens(self) -> Number:
         """Tokens that a decode pass verifies per sequence, besides its own."""
         return 0.0 if self.speculative is None else 1.0 * self.speculative.tokens
+
+    def running(self, batch: Count) -> Number:
+        """Return how many of so many sequences of all ranks run at a time by the plan's limit."""
+        most = inf if self.max_sequences is None else self.max_sequences * self.data_parallel * self.replicas
+        return smaller(1.0 * batch, most)
 
     def groups(self, model: Model) -> Count:
         """Return how many data-parallel ranks share experts; 1 of a model without any."""

@@ -103,7 +103,7 @@ class GroupedMatmulOperation(_Product):
     per_token: Annotated[Number, whole()] = 1
     """Experts that a token chooses: more reach more experts with as many rows."""
     layout: GroupedLayout | None = None
-    """masked: slots of fixed size, as in decoding; None: masked where experts have few rows."""
+    """masked: slots of fixed size, as in decoding; None: whichever is faster."""
     dtype: Annotated[str, text] = "bf16"
     format: Annotated[str | None, text] = None
 

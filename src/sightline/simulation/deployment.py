@@ -31,7 +31,14 @@ from sightline.simulation.engine.state import Facts, Tier
 from sightline.simulation.load import Floats, MeanLengths
 from sightline.simulation.outcome import ANY_NUMBER
 from sightline.simulation.serve import Deployment, Pool
-from sightline.simulation.times import CONTEXT_BITS, axis_points, packed, prompt_attention_seconds, step_seconds
+from sightline.simulation.times import (
+    CONTEXT_BITS,
+    axis_points,
+    packed,
+    prompt_attention_seconds,
+    step_seconds,
+    without_collectives,
+)
 
 CUTS_BY_CHOICE = ("vllm", "tgi", "tensorrt-llm")
 """Policies that cut prompts or not, as the plan says; the others have one way."""
@@ -281,6 +288,12 @@ def with_speeds(pools: Sequence[Pool], lengths: MeanLengths) -> tuple[Pool, ...]
     return tuple(
         pool._replace(facts=pool.facts._replace(speed=slowest / of)) for pool, of in zip(pools, seconds, strict=True)
     )
+
+
+def share_of_collectives(pool: Pool, lengths: MeanLengths) -> float:
+    """Return the share of the same time that ends with collectives."""
+    spared = pool._replace(times=without_collectives(pool.times))
+    return 1.0 - _request_seconds(spared, lengths) / _request_seconds(pool, lengths)
 
 
 def _request_seconds(pool: Pool, lengths: MeanLengths) -> float:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import exp, hypot
 
 from sightline.errors import InputError
@@ -135,8 +136,10 @@ class Server:
 
     def _half_widths(self, pool: Replicas) -> tuple[float, float]:
         """Those of a pool, narrower where its server was measured."""
-        mean = _mean_request(pool.plan.scenario, self.lengths)
-        first, step = iteration_spreads(mean, pool.constants)
+        mean, split = _mean_request(pool.plan.scenario, self.lengths), self.scenario.plan.disaggregate
+        asked = replace(mean, plan=replace(mean.plan, disaggregate=split))
+        sent = partial(deployment.share_of_collectives, pool.pool(), self.lengths)
+        first, step = iteration_spreads(asked, pool.constants, sent)
         if self.known is None or not first or not step:
             return first, step
         narrowed = self.known.narrowed(mean, {"ttft_s": hypot(first, self._waiting_spread), "tpot_s": step})
@@ -159,10 +162,9 @@ class Server:
 
     @property
     def _waiting_spread(self) -> float:
-        pools = self.pools[-1].plan.role == DECODE
-        return waiting_spread(self.scenario, self.pools[0].constants, pools=pools)
+        return waiting_spread(self.scenario, self.pools[0].constants)
 
-    def waiting(self, time: str, value: float) -> tuple[tuple[float, float], ...]:
+    def ends_beyond_iterations(self, time: str, value: float) -> tuple[tuple[float, float], ...]:
         """Return the ends of a figure of the requests' times by what else they wait for than iterations.
 
         All that users wait for is later by what passes before the engine's queue, so that means and percentiles are

@@ -410,7 +410,7 @@ def _joined_intervals(
             value,
             figures["interval"].get(key, (value, value)),
             (ends[0][key], ends[1][key]),
-            *server.waiting(key.split(".")[0], value),
+            *server.ends_beyond_iterations(key.split(".")[0], value),
         )
         for key, value in values.items()
         if value and ends[0][key] and ends[1][key]

@@ -265,6 +265,12 @@ def at_pace(times: IterationTimes, prompts: float, decodes: float) -> IterationT
     return times._replace(**scaled)
 
 
+def without_collectives(times: IterationTimes) -> IterationTimes:
+    """Return the times of passes whose collectives take none."""
+    kept = np.arange(4) != COLLECTIVES
+    return times._replace(**{name: getattr(times, name) * kept for name in ROWS})
+
+
 CELLS: Final = ("decode_attention", "prompt_attention")
 """Tables of attention."""
 FIGURES: Final = tuple(name for name in IterationTimes._fields if name not in (*ROWS, *CELLS))

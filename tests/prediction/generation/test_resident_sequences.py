@@ -22,7 +22,10 @@ def loop(batch, framework="tensorrt-llm", **changes):
 def test_who_does_not_fit_waits_and_slows_nobody_down():
     few, many, more = loop(32), loop(256), loop(512)
     assert few.fits
-    assert not many.fits
+    assert many.fits
+    assert few.memory_bytes["kv_cache"] < many.memory_bytes["kv_cache"]
+    assert many.memory_bytes["total"] == pytest.approx(many.usable_bytes)
+    assert not loop(256, "vllm", prompt_tokens=400_000).fits
     assert few.tpot_s < many.tpot_s
     assert more.tpot_s == pytest.approx(many.tpot_s)
     assert more.output_tokens_per_s == pytest.approx(many.output_tokens_per_s, rel=1e-6)

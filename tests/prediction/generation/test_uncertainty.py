@@ -83,7 +83,7 @@ def test_intervals_grow_with_the_distance_of_a_device_from_those_measured(engine
     def step(device: str) -> float:
         plan = {"framework": engine, "tensor_parallel": 1, "dtype": "fp16"}
         scenario = generation(model="llama-3.1-8b", cluster=f"1x {device}", plan=plan)
-        return spreads(scenario, load_inference(engine)[0])[1]
+        return spreads(scenario, load_inference(engine)[0], float)[1]
 
     order = ("h100-sxm-80gb", "h100-pcie-80gb", "v100-sxm2-32gb", "mi300x")
     widths = [step(device) for device in order]
@@ -110,7 +110,7 @@ def test_kernels_add_nothing_where_a_processor_runs_operators_one_by_one():
 def test_terms_add_up_as_squares():
     scenario = asked(cluster="8x mi300x")
     constants, _ = load_inference("vllm")
-    first, step = spreads(scenario, constants)
+    first, step = spreads(scenario, constants, float)
     beyond = hypot(TERMS.source, TERMS.device, unmeasured_kernels(scenario.cluster.device))
     assert first == pytest.approx(hypot(constants.ttft_spread, FOUR_IN_FIVE * beyond))
     assert step == pytest.approx(hypot(constants.tpot_spread, FOUR_IN_FIVE * beyond))
@@ -121,7 +121,7 @@ def test_terms_add_up_as_squares():
 def test_estimated_spreads_are_of_whole_engines():
     assert terms(plan={"framework": "tgi"}) == {}
     estimated = replace(load_inference("unmeasured")[0], tpot_spread=0.0)
-    assert spreads(asked(), estimated) == (0.0, 0.0)
+    assert spreads(asked(), estimated, float) == (0.0, 0.0)
 
 
 def test_kinds_of_models_are_told_apart_by_their_layers():
@@ -155,17 +155,19 @@ def test_what_passes_before_the_queue_is_unsure_where_no_prefill_s_time_was_fitt
 
 def test_first_tokens_under_a_load_are_less_sure_where_no_fit_saw_any():
     scenario, constants = asked(), load_inference("vllm")[0]
-    waiting = waiting_spread(scenario, constants, pools=False)
+    waiting = waiting_spread(scenario, constants)
     assert waiting == FOUR_IN_FIVE * TERMS.loads["vllm dense"] > 0
     steady = replace(scenario, workload=replace(scenario.workload, continuous=True))
-    first, step = iteration_spreads(steady, constants)
-    assert spreads(steady, constants) == (pytest.approx(hypot(first, waiting)), step)
-    assert spreads(scenario, constants) == (first, step)
+    first, step = iteration_spreads(steady, constants, float)
+    assert spreads(steady, constants, float) == (pytest.approx(hypot(first, waiting)), step)
+    assert spreads(scenario, constants, float) == (first, step)
     fitted = replace(constants, ttft_spread=2 * constants.tpot_spread)
-    assert waiting_spread(scenario, fitted, pools=False) == 0.0
-    assert waiting_spread(scenario, fitted, pools=True) == FOUR_IN_FIVE * TERMS.pools
+    assert waiting_spread(scenario, fitted) == 0.0
+    split = {"tensor_parallel": 4, "disaggregate": {"prefill": {"tensor_parallel": 4}, "decode": {}}}
+    pools = asked(plan=split)
+    assert waiting_spread(pools, fitted) == FOUR_IN_FIVE * TERMS.loads["pools"]
     unmeasured = asked(plan={"framework": "sglang"})
-    assert waiting_spread(unmeasured, constants, pools=False) == FOUR_IN_FIVE * TERMS.loads["sglang experts"]
+    assert waiting_spread(unmeasured, constants) == FOUR_IN_FIVE * TERMS.loads["sglang experts"]
 
 
 def test_mixtures_of_experts_have_the_spread_of_mixtures():

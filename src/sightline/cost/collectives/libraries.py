@@ -427,9 +427,10 @@ def _slowed_library(family: str, version: str, slower: Number) -> CollectiveCons
 _slowed_once = cache(_slowed_library)
 
 
-def is_of_unknown_server(link: Interconnect) -> bool:
-    """Return whether links meet in a host of which nobody says how they share it."""
-    return link.topology == PCIE and link.shares is None
+def is_unknown_server(cluster: Cluster, kind: str) -> bool:
+    """Return whether links meet in a host of which neither a table nor anybody else says how they share it."""
+    link = cluster.intra_node
+    return link.topology == PCIE and link.shares is None and collective_evidence(cluster, kind) != "calibrated"
 
 
 def collective_evidence(cluster: Cluster, kind: str) -> Evidence:

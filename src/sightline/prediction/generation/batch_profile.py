@@ -3,15 +3,14 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from math import hypot
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
 from sightline.cost.attention_constants import PHASE_PARTS, AttentionPhase
-from sightline.cost.collectives.libraries import PCIE, collective_evidence, is_of_unknown_server
+from sightline.cost.collectives.libraries import collective_evidence
 from sightline.cost.device_model import device_model
-from sightline.cost.families import SERVER_UNKNOWN, Evidence, evidence_of, family_of, unmeasured_half_width
+from sightline.cost.families import Evidence, evidence_of, family_of
 from sightline.cost.l2 import l2_s
 from sightline.cost.matmul import matmul_evidence
 from sightline.cost.power import Watts, watts_of
@@ -34,7 +33,7 @@ from sightline.prediction.generation.engine_constants import (
     missing_measurements,
     serving_one_by_one,
 )
-from sightline.prediction.generation.memory import generation_memory
+from sightline.prediction.generation.memory import generation_memory, with_waiting
 from sightline.prediction.generation.phases import Phase, PricedGeneration
 from sightline.prediction.generation.policies import Latencies, Workers, latencies, price_workers
 from sightline.prediction.generation.replica import PricedPass, Worker
@@ -210,7 +209,9 @@ def profile_of(
         found = at_pace(found, constants, known.pace(scenario, "ttft_s"), known.pace(scenario, "tpot_s"))
         workers = found.workers
     whole = {"prefill": found.prefill.scaled(found.prefills), "decode": found.decode.scaled(found.steps)}
-    memory = generation_memory(workers.decoding, workers.prefilling, scenario.workload)
+    memory: Mapping[str, Number] = generation_memory(workers.decoding, workers.prefilling, scenario.workload)
+    if scenario.workload.continuous and split is None:
+        memory = with_waiting(memory, scenario)
     details: dict[str, Any] = {}
     if np.ndim(found.tpot_s) == 0:
         details = {
@@ -339,24 +340,14 @@ def _spreads(profile: Profile, constants: InferenceConstants, known: Knowledge |
     The latency joins both by their shares of it; they add up, because the same operators and constants err in both.
     """
     scenario = profile.scenario
-    first, step = spreads(scenario, constants)
+    first, step = spreads(scenario, constants, lambda: profile.phases["communication"] / profile.latency_s)
     if not step:
         return {}
-    links = float(profile.phases["communication"]) / float(profile.latency_s) * _links_half_width(scenario, constants)
-    first, step = hypot(first, links), hypot(step, links)
     share = float(profile.ttft_s) / float(profile.latency_s)
     whole = share * first + (1.0 - share) * step
     rate = step if scenario.workload.continuous and share < 1.0 else whole
     usual = {"ttft_s": first, "tpot_s": step, "latency_s": whole, "output_tokens_per_s": rate}
     return usual if known is None else known.narrowed(scenario, usual)
-
-
-def _links_half_width(scenario: GenerationScenario, constants: InferenceConstants) -> float:
-    """How far collectives are off where links meet in a host that neither a table nor a fit of the engine measured."""
-    if PCIE in constants.fitted_links or not is_of_unknown_server(scenario.cluster.intra_node):
-        return 0.0
-    known = collective_evidence(scenario.cluster, "all_reduce") == "calibrated"
-    return 0.0 if known else unmeasured_half_width("collectives", SERVER_UNKNOWN)
 
 
 def _rows(workers: Workers, found: Latencies, whole: Mapping[str, Phase], constants: InferenceConstants) -> list[Row]:

@@ -56,9 +56,9 @@ class InferenceConstants(Stated):
     """Device time between two kernels of a captured graph, or launched ahead."""
     launch_s: float
     """Host time per kernel where launches are not captured in a graph."""
-    eager_launch_s: float = 4.41e-5
+    eager_launch_s: float = 4.08e-5
     """The same where an engine's Python calls each, and no compiler has joined or written them (``python_launches``):
-    that of vLLM 0.2, which had no graphs, for all."""
+    the ``launch_s`` of vLLM 0.2, which had no graphs, for all."""
     iteration_s: float
     """The engine's own code per iteration: it schedules, prepares the batch and hands tokens out; where it schedules
     ahead, while the device runs the iteration before."""

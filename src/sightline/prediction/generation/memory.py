@@ -1,6 +1,7 @@
 """The memory ledger of generation: weights, cache and what a pass needs, on the fullest device."""
 
-from functools import reduce
+from collections.abc import Mapping
+from functools import partial, reduce
 
 from sightline.prediction.generation.phases import PricedGeneration
 from sightline.prediction.training.memory import Ledger, fullest, parts_of, terms_of
@@ -8,7 +9,7 @@ from sightline.profile import NumbersOnDemand
 from sightline.program import Block, GroupedMatmul, Matmul, Program
 from sightline.program.blocks.layer import cached_bytes
 from sightline.quantities import Count, Number, added_up, larger, rounded_up, smaller
-from sightline.scenario import Generate
+from sightline.scenario import Generate, GenerationPlan, GenerationScenario
 
 LIVE_ACTIVATIONS = 3.0
 """Hidden-wide activations that are live together with the widest one: the residual stream, a norm's output, a block's
@@ -23,23 +24,28 @@ def generation_memory(decoding: PricedGeneration, prefilling: PricedGeneration, 
     that only prefill holds the prompts of a pass. Left out: such workers on devices of another kind, which have another
     limit.
     """
-    activations = _activations(prefilling)
-    sequences, most = _of_a_rank(decoding, work), decoding.scenario.plan.max_sequences
-    if most is not None:
-        sequences = smaller(sequences, most)
+    activations, sequences = _activations(prefilling), _of_a_rank(decoding.scenario.plan, work)
     stages = _stages(decoding, decoding.decode.program, sequences, work.prompt_tokens + work.output_tokens, activations)
     if prefilling is not decoding and prefilling.scenario.cluster is decoding.scenario.cluster:
         waiting = prefilling.scenario.workload
-        own = _of_a_rank(prefilling, waiting)
+        own = _of_a_rank(prefilling.scenario.plan, waiting)
         stages += _stages(prefilling, prefilling.prefill.program, own, waiting.prompt_tokens, activations)
     totals = [added_up(terms_of(stage)) for stage in stages]
     return fullest([parts_of(stage) for stage in stages], lambda: totals)
 
 
-def _of_a_rank(priced: PricedGeneration, work: Generate) -> Number:
-    """Sequences of the busiest data-parallel rank."""
-    plan = priced.scenario.plan
-    return rounded_up(work.batch / (plan.data_parallel * plan.replicas))
+def with_waiting(memory: Mapping[str, Number], scenario: GenerationScenario) -> Mapping[str, Number]:
+    """Return the same where sequences wait for room, as in a steady loop: their cache is what is left, if one fits."""
+    usable = scenario.cluster.device.memory_bytes * scenario.plan.memory_fraction
+    others, cache = memory["total"] - memory["kv_cache"], memory["kv_cache"]
+    held = smaller(cache, larger(usable - others, cache / _of_a_rank(scenario.plan, scenario.workload)))
+    parts = {part: partial(memory.__getitem__, part) for part in memory}
+    return NumbersOnDemand({**parts, "kv_cache": held, "total": others + held})
+
+
+def _of_a_rank(plan: GenerationPlan, work: Generate) -> Number:
+    """Sequences that run on the busiest data-parallel rank."""
+    return rounded_up(plan.running(work.batch) / (plan.data_parallel * plan.replicas))
 
 
 def _activations(prefilling: PricedGeneration) -> Number:
@@ -54,7 +60,7 @@ def _activations(prefilling: PricedGeneration) -> Number:
 def _drawn(priced: PricedGeneration) -> Number:
     """Return the bytes of the sampling pass that an engine runs at its start, for as many sequences as may run."""
     scenario, most = priced.scenario, priced.scenario.plan.max_sequences
-    sequences = _of_a_rank(priced, scenario.workload) if most is None else most
+    sequences = _of_a_rank(scenario.plan, scenario.workload) if most is None else most
     return scenario.plan.engine.memory.logit_bytes * sequences * scenario.model.vocab_size
 
 

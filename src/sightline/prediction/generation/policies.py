@@ -28,7 +28,7 @@ from sightline.profile.metrics import latency_s, output_tokens_per_s
 from sightline.program.blocks.layer import cached_bytes
 from sightline.program.formats import Formats
 from sightline.quantities import Number, anywhere, either, larger, rounded_up, smaller
-from sightline.scenario import Generate, GenerationPlan, GenerationScenario, Model, Network
+from sightline.scenario import Generate, GenerationScenario, Model, Network
 
 
 @record
@@ -85,7 +85,7 @@ class Policy(NamedTuple):
     course: Callable[[Workers, Phase, Phase, InferenceConstants], Course]
     """A sequence's way, from the workers' prefill and decode phases."""
     admitted: Callable[[Workers], Workers] = lambda workers: workers
-    """The workers with the sequences that run at a time, where memory does not hold all that were asked for."""
+    """The workers with the sequences that run at a time, where limits or memory let others wait."""
 
 
 def policy_of(scenario: GenerationScenario) -> Policy:
@@ -155,16 +155,10 @@ def _fitting(priced: PricedGeneration) -> Number:
     whole = work.prompt_tokens + work.output_tokens
     reserves = plan.engine.scheduling.reserves_cache
     kept = 1.0 if reserves else (work.prompt_tokens + work.output_tokens / 2.0) / whole
-    batch = _running(plan, work)
+    batch = plan.running(work.batch)
     fitting = np.floor(batch * smaller(room / larger(memory["kv_cache"] * kept, 1.0), 1.0))
     ranks = plan.data_parallel * plan.replicas
     return smaller(either(fitting >= ranks, fitting, batch), ranks * _beside_prompts(priced.scenario))
-
-
-def _running(plan: GenerationPlan, work: Generate) -> Number:
-    """Sequences of all ranks that run at a time by the plan's limit, as far as there are any."""
-    limit = np.inf if plan.max_sequences is None else plan.max_sequences * plan.data_parallel * plan.replicas
-    return smaller(work.batch * 1.0, limit)
 
 
 def _beside_prompts(scenario: GenerationScenario) -> Number:
@@ -246,7 +240,7 @@ def _pooled_workers(scenario: GenerationScenario) -> Workers:
     prefilling = priced("prefill", workload=prompts, plan=split.prefill, cluster=apart)
     # How prompts are cut is no matter of workers that only decode.
     uncut = replace(scenario.plan, max_batched_tokens=None, chunked_prefill=False)
-    running = replace(work, batch=_running(uncut, work))
+    running = replace(work, batch=uncut.running(work.batch))
     fewer = [replace(work, batch=larger(share * running.batch, 1.0)) for share in LIGHTER if work.continuous]
     return Workers(
         scenario=scenario,

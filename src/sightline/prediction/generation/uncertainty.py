@@ -5,10 +5,10 @@ scatter and what a deployment has in common -, the effect of a source, and a ter
 never fitted with: the device, the kind of model, the number format, a longer context. The terms are independent and add
 up as squares. Each was estimated by leaving out whole sources, devices, kinds and formats (`scripts/engine_fit.py`). A
 device's kernels err too where they were not measured, the more the farther their constants come from
-(`cost.families`).
+(`cost.families`), and collectives in a host whose links nobody measured.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
 from itertools import product
@@ -18,8 +18,9 @@ import numpy as np
 
 from sightline.catalog import entry, names
 from sightline.content import description
+from sightline.cost.collectives.libraries import PCIE, is_unknown_server
 from sightline.cost.device_model import device_model
-from sightline.cost.families import Stated, distance, evidence_of, family_of, unmeasured_half_width
+from sightline.cost.families import SERVER_UNKNOWN, Stated, distance, evidence_of, family_of, unmeasured_half_width
 from sightline.frameworks import read_engine
 from sightline.prediction.generation.engine_constants import InferenceConstants, borrowed_releases, set_of
 from sightline.quantities import FOUR_IN_FIVE, Number, anywhere, larger, years_of
@@ -52,10 +53,8 @@ class Extrapolation(Stated):
     """The same per square root of a year between it and the nearest of them, where that is more."""
     context: float
     """Per doubling of the context beyond the longest fitted."""
-    pools: float
-    """Of first tokens under a load where prefill has workers of its own: no fit has any."""
     loads: Mapping[str, float]
-    """Of first tokens under other loads where no fit has any, by `load_kind`."""
+    """Of first tokens under a load where no fit has any, by `load_kind`."""
 
 
 @cache
@@ -146,16 +145,19 @@ def context_of(work: Generate) -> Number:
     return 1.0 * work.prompt_tokens + work.output_tokens
 
 
-def spreads(scenario: GenerationScenario, constants: InferenceConstants) -> tuple[float, float]:
+Share = Callable[[], Number]
+"""Of a scenario's time, what collectives take."""
+
+
+def spreads(scenario: GenerationScenario, constants: InferenceConstants, sent: Share) -> tuple[float, float]:
     """Return the half-widths of the time to first token and per further token; 0 where they are unknown."""
-    first, step = iteration_spreads(scenario, constants)
+    first, step = iteration_spreads(scenario, constants, sent)
     if not first or not scenario.workload.continuous:
         return first, step
-    pools = scenario.plan.disaggregate is not None
-    return hypot(first, waiting_spread(scenario, constants, pools=pools)), step
+    return hypot(first, waiting_spread(scenario, constants)), step
 
 
-def iteration_spreads(scenario: GenerationScenario, constants: InferenceConstants) -> tuple[float, float]:
+def iteration_spreads(scenario: GenerationScenario, constants: InferenceConstants, sent: Share) -> tuple[float, float]:
     """Return the half-widths of iterations with prompts and of those that only decode; 0 where they are unknown."""
     first, step = fitted_spreads(scenario, constants)
     if first <= 0 or step <= 0:
@@ -163,28 +165,30 @@ def iteration_spreads(scenario: GenerationScenario, constants: InferenceConstant
     split = scenario.plan.disaggregate
     apart = None if split is None else split.prefill_cluster
     prefills = scenario if apart is None else replace(scenario, cluster=apart)
-    return sqrt(first**2 + _further(prefills, constants)), sqrt(step**2 + _further(scenario, constants))
+    return sqrt(first**2 + _further(prefills, constants, sent)), sqrt(step**2 + _further(scenario, constants, sent))
 
 
-def waiting_spread(
-    scenario: GenerationScenario | ServingScenario, constants: InferenceConstants, *, pools: bool
-) -> float:
+def waiting_spread(scenario: GenerationScenario | ServingScenario, constants: InferenceConstants) -> float:
     """Return the half-width that first tokens have beyond iterations where no fit saw any; 0 where one did.
 
-    It is what measured loads of the engine's dense models or mixtures are off by, or of workers for prompts and others
-    for decoding (``pools``). Where none was measured it is the most of the engine's other loads, or of all.
+    It is what measured loads of the kind are off by; where none was measured, the most of the engine's other loads, or
+    of all.
     """
-    terms, kind = load_extrapolation(), load_kind(scenario)
-    if pools:
-        return FOUR_IN_FIVE * terms.pools
-    if constants.ttft_spread != constants.tpot_spread:
+    loads, kind = load_extrapolation().loads, load_kind(scenario)
+    if kind != POOLS and constants.ttft_spread != constants.tpot_spread:
         return 0.0
-    engine = [sd for name, sd in terms.loads.items() if name.split()[0] == kind.split()[0]]
-    return FOUR_IN_FIVE * terms.loads.get(kind, max(engine or terms.loads.values()))
+    engine = [sd for name, sd in loads.items() if name.split()[0] == kind.split()[0]]
+    return FOUR_IN_FIVE * loads.get(kind, max(engine or loads.values()))
+
+
+POOLS = "pools"
+"""The kind of loads that workers for prompts and others for decoding share, whatever their engine."""
 
 
 def load_kind(scenario: GenerationScenario | ServingScenario) -> str:
-    """Return the engine and whether its model is a mixture, such as ``vllm experts`` and ``vllm dense``."""
+    """Return `POOLS`, or the engine and whether its model is a mixture, such as ``vllm experts`` and ``vllm dense``."""
+    if scenario.plan.disaggregate is not None:
+        return POOLS
     return f"{scenario.plan.engine.name} {kind_of(scenario.model).split()[-1]}"
 
 
@@ -194,9 +198,12 @@ def request_spread(engine: str, version: str) -> float:
     return 0.0 if fitted else FOUR_IN_FIVE * HELD_HOST_TIME
 
 
-def _further(scenario: GenerationScenario, constants: InferenceConstants) -> float:
+def _further(scenario: GenerationScenario, constants: InferenceConstants, sent: Share) -> float:
     """The square of the half-width that comes on top of the fitted cases'."""
-    return FOUR_IN_FIVE**2 * sum(float(sd) ** 2 for sd in extrapolated_terms(scenario, constants).values())
+    terms = FOUR_IN_FIVE**2 * sum(float(sd) ** 2 for sd in extrapolated_terms(scenario, constants).values())
+    if PCIE in constants.fitted_links or not is_unknown_server(scenario.cluster, "all_reduce"):
+        return terms
+    return terms + (float(sent()) * unmeasured_half_width("collectives", SERVER_UNKNOWN)) ** 2
 
 
 Case = tuple[GenerationScenario, InferenceConstants]

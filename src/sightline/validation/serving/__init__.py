@@ -177,7 +177,7 @@ def _answer(run: MeasuredRun, figure: str, server: "Server", outcomes: Sequence[
     value, *ends = values
     if not ends:
         return Answer(case=case, predicted=value)
-    waiting = server.waiting(figure.split(".", maxsplit=1)[0], value)
+    waiting = server.ends_beyond_iterations(figure.split(".", maxsplit=1)[0], value)
     low, high = joined_interval(value, (value, value), (ends[0], ends[1]), *waiting)
     return Answer(case=case, predicted=value, interval=(low, value if high is None else high))
 
