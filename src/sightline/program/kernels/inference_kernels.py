@@ -20,7 +20,15 @@ from sightline.program.operators import (
     Part,
 )
 from sightline.program.program import Step, group_by_group
-from sightline.program.routing import Batch, RoutedExperts, busiest_active, busiest_share, expected_active
+from sightline.program.routing import (
+    POPULARITY,
+    Batch,
+    RoutedExperts,
+    busiest_active,
+    busiest_share,
+    expected_active,
+    lasting_excess,
+)
 from sightline.program.sampling import sampling_passes
 from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import Number, anywhere, larger, plain, rounded_up, smaller
@@ -372,9 +380,12 @@ def inference_experts(x: InferenceAttention, figures: Experts) -> InferenceExper
         own = np.ceil(figures.per_token / smaller(x.e, figures.per_token))
         return InferenceExperts(x=x, of=figures, width=width, chosen=tokens * own, active=own)
     chosen = tokens * figures.per_token
-    active = busiest_active(figures.count, expected_active(figures.count, figures.per_token, tokens), x.e)
-    share = busiest_share(x.e, chosen, skew=x.skew)
-    return InferenceExperts(x=x, of=figures, width=width, chosen=chosen * share, active=active)
+    copies = 0 if x.copies is None else x.copies
+    held, spread = figures.count + copies, POPULARITY if x.spread is None else x.spread
+    active = busiest_active(held, expected_active(held, figures.per_token, tokens, spread=spread), x.e)
+    lasting = lasting_excess(figures.count, x.e, spread=x.spread or 0.0, copies=x.copies)
+    share = busiest_share(x.e, chosen, skew=x.skew, lasting=lasting)
+    return InferenceExperts(x=x, of=figures, width=width, copies=copies, chosen=chosen * share, active=active)
 
 
 class InferenceKernels(InferenceAttention):
@@ -468,6 +479,8 @@ def inference_kernels(scenario: GenerationScenario, formats: Formats, batch: Bat
         d=plain(plan.data_parallel),
         e=plain(plan.expert_parallel),
         skew=plan.expert_skew,
+        spread=plan.expert_spread,
+        copies=plan.redundant_experts,
         shape=scenario.model.own_heads,
         identical_tokens=scenario.workload.repeated_token,
         expands_weights=expands,
