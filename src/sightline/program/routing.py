@@ -147,6 +147,23 @@ def largest_of(count: Number) -> Array:
     return largest
 
 
+def busiest_count(ranks: Number, mean: Number) -> Array:
+    """Return the expected largest of the counts of ``ranks``, each Poisson with a ``mean``, if any is above none.
+
+    ``sum_k (1 - P(count <= k)^R)`` over the chance of any; counts of many are normal (`largest_of`).
+    """
+    few = np.minimum(np.asarray(mean, dtype=float), 50.0)
+    chance = below = np.exp(-few)
+    largest, k = 0.0 * few, 0
+    while np.any((above := 1.0 - below ** (1.0 * ranks)) > 1e-9):
+        largest, k = largest + above, k + 1
+        chance = chance * few / k
+        below = np.minimum(below + chance, 1.0)
+    many = mean + largest_of(ranks) * np.sqrt(mean)
+    busiest: Array = np.where(np.less(mean, 50.0), largest / -np.expm1(-few * ranks), many)
+    return busiest
+
+
 @record
 class SequenceGroup:
     """Sequences of a data-parallel rank that are alike: ``count x (new tokens, context)``."""
@@ -160,6 +177,8 @@ class SequenceGroup:
     """Few new tokens: kernels split the context over the device instead of walking along it per block of queries."""
     logits: Number = 1.0
     """Tokens of each whose logits are wanted."""
+    evenness: Number = 1.0
+    """New tokens of such groups on all ranks that share experts, over as many of this, the busiest."""
 
     @property
     def tokens(self) -> Number:
@@ -185,6 +204,12 @@ class Batch:
         return sum(others, first)
 
     @property
+    def mean_tokens(self) -> Number:
+        """New tokens of all groups on the mean of the ranks that share experts."""
+        first, *others = (group.tokens * group.evenness for group in self.groups)
+        return sum(others, first)
+
+    @property
     def logits(self) -> Number:
         """Tokens of all groups whose logits are wanted."""
         first, *others = (group.count * group.logits for group in self.groups)
@@ -196,9 +221,16 @@ class Batch:
         return all(group.decode for group in self.groups)
 
 
-def prompts(count: Number, new_tokens: Number, context_tokens: Number = 0.0) -> SequenceGroup:
+def prompts(
+    count: Number, new_tokens: Number, context_tokens: Number = 0.0, evenness: Number = 1.0
+) -> SequenceGroup:
     """Return prompts, or chunks of them behind what is cached; each wants the logits of its last token."""
-    return SequenceGroup(count=plain(count), new_tokens=plain(new_tokens), context_tokens=plain(context_tokens))
+    return SequenceGroup(
+        count=plain(count),
+        new_tokens=plain(new_tokens),
+        context_tokens=plain(context_tokens),
+        evenness=plain(evenness),
+    )
 
 
 def decoding(count: Number, context_tokens: Number, new_tokens: Number = 1.0) -> SequenceGroup:

@@ -285,7 +285,7 @@ class InferenceExperts(RoutedExperts[InferenceAttention]):
         """Rows of blocks that no token fills, of a kernel that takes as many blocks as tokens could begin."""
         kernels = self.x.engine.kernels
         block = kernels.whole_blocks.get(self.x.formats.parts["experts"], 0.0)
-        tokens = self.x.tokens * self.x.d * self.of.per_token
+        tokens = self.x.batch.mean_tokens * self.x.d * self.of.per_token
         most = rounded_up((tokens + self.local * (block - 1.0)) / larger(block, 1.0)) * block
         return larger(most - self.chosen, 0.0) * (self.x.u < kernels.whole_blocks_split)
 
@@ -360,13 +360,13 @@ class InferenceExperts(RoutedExperts[InferenceAttention]):
 
     def _exchanged(self, among_all: CollectiveKind, moved: Number) -> list[Operator]:
         """``moved`` bytes of each rank, to all others or only where the tokens' experts are, each rank once."""
-        x = self.x
+        x, evenness = self.x, self.x.batch.mean_tokens / self.x.batch.tokens
         destinations = smaller(self.of.per_token, x.e)
         dispatch = x.engine.collectives.dispatch
         direct = np.less(destinations, x.d) if dispatch == "fewest-bytes" else dispatch == "all-to-all"
         return [
             *x.collective("experts", "all_to_all", moved * destinations, "data", count=1.0 * direct),
-            *x.collective("experts", among_all, moved * x.d, "data", count=1.0 - 1.0 * direct),
+            *x.collective("experts", among_all, moved * evenness * x.d, "data", count=1.0 - 1.0 * direct),
         ]
 
 
@@ -375,7 +375,7 @@ def inference_experts(x: InferenceAttention, figures: Experts) -> InferenceExper
 
     Tokens that are all identical choose the same experts, which lie on different ranks where these suffice.
     """
-    width, tokens = float(figures.latent_width or x.h), x.tokens * x.d
+    width, tokens = float(figures.latent_width or x.h), x.batch.mean_tokens * x.d
     if x.identical_tokens:
         own = np.ceil(figures.per_token / smaller(x.e, figures.per_token))
         return InferenceExperts(x=x, of=figures, width=width, chosen=tokens * own, active=own)

@@ -40,7 +40,7 @@ from sightline.simulation.engine.sources import Sources, push_due
 from sightline.simulation.engine.state import Facts, Records, Replica, Slots, note_gaps
 from sightline.simulation.load import Floats
 from sightline.simulation.outcome import COMPLETED, NO_ROOM, OVER_BUDGET
-from sightline.simulation.times import CONTEXT_BITS, PackedTimes, place_on, step_seconds
+from sightline.simulation.times import CONTEXT_BITS, PackedTimes, place_on, shared_seconds, step_seconds
 
 
 @compiled
@@ -70,7 +70,7 @@ def advance(
             if rep.counts[state.BATCH_DECODES] + rep.counts[state.BATCH_PROMPTS] == 0 and rep.counts[state.WAITING] > 0:
                 _refuse_first(rep, slots, facts, number, records)
                 continue
-        _start(rep, facts, rep.clocks[state.NEXT] + _seconds(rep, times, facts), number, records)
+        _start(rep, facts, rep.clocks[state.NEXT] + _seconds(rep, times, facts, 0.0), number, records)
         if to_first_end and (records.rows[state.REQUESTS] > ends or rep.counts[state.FIRST_SENT] != state.NOTHING):
             return True
     return True
@@ -89,7 +89,10 @@ def advance_together(
 ) -> bool:
     """Run the iterations of ranks that wait for each other, from rank ``first`` on, as `advance` does those of one.
 
-    Each schedules by itself; an iteration takes what that of the busiest takes, and idle ranks go along.
+    Each schedules by itself; an iteration takes what that of the busiest takes, and idle ranks go along. Experts see
+    the tokens of all ranks, whoever has them: engines exchange no more than there are (vLLM 0.11
+    ``cuda_communicator.dispatch`` with sizes, SGLang 0.5 ``DpPaddingMode.SUM_LEN``). Left out: padding to the rank with
+    most tokens, and that experts see those of a pipeline's micro-batches.
     """
     ends, behind = records.rows[state.REQUESTS], first + facts.lockstep
     places = facts.lockstep * (facts.max_sequences + 1)
@@ -99,7 +102,7 @@ def advance_together(
         most = max(records.rows[state.REQUESTS], records.rows[state.RESUMPTIONS])
         if records.ended.size - most <= places:
             return False
-        longest, idle = 0.0, True
+        longest, idle, tokens = 0.0, True, 0
         for r in range(first, behind):
             rep = view(fleet, r)
             if _repeats(rep, facts):
@@ -113,7 +116,12 @@ def advance_together(
                 ):
                     _refuse_first(rep, slots, facts, r, records)
                     idle = False
-            seconds = _seconds(rep, times, facts)
+            tokens += _new_tokens(rep, facts)
+        shared_s = shared_seconds(times, tokens / facts.lockstep)
+        for r in range(first, behind):
+            rep = view(fleet, r)
+            even_s = shared_s - shared_seconds(times, 1.0 * _new_tokens(rep, facts)) if facts.stages == 1 else 0.0
+            seconds = _seconds(rep, times, facts, even_s)
             if seconds < np.inf:
                 longest, idle = max(longest, seconds), False
         ends_s = np.inf if idle else fleet.clocks[first, state.NEXT] + longest
@@ -147,8 +155,15 @@ def _repeat(rep: Replica, facts: Facts, records: Records) -> None:
 
 
 @compiled
-def _seconds(rep: Replica, times: PackedTimes, facts: Facts) -> float:
-    """Seconds of the iteration that was scheduled; infinite where there is nothing to do."""
+def _new_tokens(rep: Replica, facts: Facts) -> int:
+    """New tokens of the iteration that was scheduled."""
+    decoded = rep.counts[state.BATCH_DECODES] * facts.pass_tokens
+    return rep.counts[state.BATCH_TOKENS] + decoded
+
+
+@compiled
+def _seconds(rep: Replica, times: PackedTimes, facts: Facts, further_s: float) -> float:
+    """Seconds of the iteration that was scheduled, with ``further_s`` of the device; infinite with nothing to do."""
     counts = rep.counts
     decodes, tokens, prompts = counts[state.BATCH_DECODES], counts[state.BATCH_TOKENS], counts[state.BATCH_PROMPTS]
     if decodes + prompts == 0:
@@ -159,7 +174,7 @@ def _seconds(rep: Replica, times: PackedTimes, facts: Facts) -> float:
     if facts.stages > 1:
         seconds = round_seconds(times, facts, sequences, context, tokens, prompts, rep.clocks[state.ATTENTION])
     else:
-        seconds = step_seconds(times, sequences, context, tokens, prompts, rep.clocks[state.ATTENTION])
+        seconds = step_seconds(times, sequences, context, tokens, prompts, rep.clocks[state.ATTENTION] + further_s)
     loading = rep.clocks[state.LOADING]
     return max(seconds, loading) if facts.loads_along else seconds + loading
 
