@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sightline.program.routing import busiest_active, busiest_share, expected_active, lasting_excess
+from sightline.program.routing import busiest_active, busiest_count, busiest_share, expected_active, lasting_excess
 
 
 def test_active_experts_of_a_uniform_choice():
@@ -48,6 +48,15 @@ def test_the_busiest_rank_reads_as_many_experts_as_sampling_finds():
         assert busiest_active(experts, np.mean(everywhere), ranks) == pytest.approx(np.mean(most), rel=0.03)
     assert busiest_active(128, 40.0, 1) == pytest.approx(40)
     assert busiest_active(128, 128.0, 8) == busiest_active(128, 1e3, 8) == 16
+
+
+def test_the_busiest_of_ranks_has_as_many_arrivals_as_sampling_finds():
+    random = np.random.default_rng(0)
+    means = np.array([0.01, 0.5, 3.0, 40.0, 400.0])
+    for ranks in (1, 8, 32):
+        largest = random.poisson(means, size=(20_000, ranks, 5)).max(axis=1)
+        sampled = largest.sum(axis=0) / (largest > 0).sum(axis=0)
+        assert busiest_count(ranks, means) == pytest.approx(sampled, rel=0.02)
 
 
 def placed_by_load(popularity: np.ndarray, ranks: int, copies: int) -> float:

@@ -161,10 +161,11 @@ def in_lockstep(scenario: GenerationScenario, sequences: Number, chunks: Chunks)
     arriving = sequences / work.output_tokens
     busy = arriving / (chunks.prompts * chunks.micro_batches) * chunks.passes
     busy = smaller(busy, 1.0) if plan.engine.scheduling.mixed_batches else busy / (1.0 + busy)
-    share = busy / (1.0 - (1.0 - busy) ** (1.0 * ranks))
+    share = either(ranks > 1, busy / (1.0 - (1.0 - busy) ** (1.0 * ranks)), 1.0)
     more = larger(smaller(busiest_count(ranks, arriving), sequences) / (chunks.prompts * chunks.micro_batches), 1.0)
     if plan.max_batched_tokens is not None:
         more = larger(smaller(more, plan.max_batched_tokens / (chunks.sequences * chunks.new_tokens)), 1.0)
+    more = either(ranks > 1, more, 1.0)
     return replace(
         chunks,
         prompts=chunks.prompts * share,

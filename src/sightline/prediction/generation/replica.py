@@ -142,7 +142,6 @@ class PricedPass:
 
     def of_group(self, place: int | None) -> "PricedPass":
         """Return the pass with no other operators than those of one group of its batch's several, or of all tokens."""
-
         return self._with(lambda op: op.group == place)
 
     def of_all_ranks(self) -> "PricedPass":

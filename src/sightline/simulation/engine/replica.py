@@ -89,10 +89,7 @@ def advance_together(
 ) -> bool:
     """Run the iterations of ranks that wait for each other, from rank ``first`` on, as `advance` does those of one.
 
-    Each schedules by itself; an iteration takes what that of the busiest takes, and idle ranks go along. Experts see
-    the tokens of all ranks, whoever has them: engines exchange no more than there are (vLLM 0.11
-    ``cuda_communicator.dispatch`` with sizes, SGLang 0.5 ``DpPaddingMode.SUM_LEN``). Left out: padding to the rank with
-    most tokens, and that experts see those of a pipeline's micro-batches.
+    Each schedules by itself; an iteration takes what that of the busiest takes, and idle ranks go along.
     """
     ends, behind = records.rows[state.REQUESTS], first + facts.lockstep
     places = facts.lockstep * (facts.max_sequences + 1)
@@ -102,7 +99,7 @@ def advance_together(
         most = max(records.rows[state.REQUESTS], records.rows[state.RESUMPTIONS])
         if records.ended.size - most <= places:
             return False
-        longest, idle, tokens = 0.0, True, 0
+        refused = False
         for r in range(first, behind):
             rep = view(fleet, r)
             if _repeats(rep, facts):
@@ -115,21 +112,35 @@ def advance_together(
                     and rep.counts[state.WAITING] > 0
                 ):
                     _refuse_first(rep, slots, facts, r, records)
-                    idle = False
-            tokens += _new_tokens(rep, facts)
-        shared_s = shared_seconds(times, tokens / facts.lockstep)
-        for r in range(first, behind):
-            rep = view(fleet, r)
-            even_s = shared_s - shared_seconds(times, 1.0 * _new_tokens(rep, facts)) if facts.stages == 1 else 0.0
-            seconds = _seconds(rep, times, facts, even_s)
-            if seconds < np.inf:
-                longest, idle = max(longest, seconds), False
-        ends_s = np.inf if idle else fleet.clocks[first, state.NEXT] + longest
+                    refused = True
+        longest = _longest(fleet, first, behind, facts, times)
+        ends_s = fleet.clocks[first, state.NEXT] + longest if refused or longest > 0.0 else np.inf
         for r in range(first, behind):
             _start(view(fleet, r), facts, ends_s, r, records)
         if to_first_end and (records.rows[state.REQUESTS] > ends or any_sent(fleet, first, behind)):
             return True
     return True
+
+
+@compiled
+def _longest(fleet: Replica, first: int, behind: int, facts: Facts, times: PackedTimes) -> float:
+    """Return the seconds of the busiest rank's iteration, 0 where all are idle.
+
+    Experts see the tokens of all ranks, whoever has them: engines exchange no more than there are (vLLM 0.11
+    ``AgRsAll2AllManager`` with sizes, SGLang 0.5 ``DpPaddingMode.SUM_LEN``). Left out: padding to the rank with most
+    tokens, and pipelines, whose experts see those of the busiest everywhere.
+    """
+    tokens, longest = 0, 0.0
+    for r in range(first, behind):
+        tokens += _new_tokens(view(fleet, r), facts)
+    shared_s = shared_seconds(times, tokens / facts.lockstep)
+    for r in range(first, behind):
+        rep = view(fleet, r)
+        even_s = shared_s - shared_seconds(times, 1.0 * _new_tokens(rep, facts)) if facts.stages == 1 else 0.0
+        seconds = _seconds(rep, times, facts, even_s)
+        if seconds < np.inf:
+            longest = max(longest, seconds)
+    return longest
 
 
 @compiled
@@ -157,8 +168,8 @@ def _repeat(rep: Replica, facts: Facts, records: Records) -> None:
 @compiled
 def _new_tokens(rep: Replica, facts: Facts) -> int:
     """New tokens of the iteration that was scheduled."""
-    decoded = rep.counts[state.BATCH_DECODES] * facts.pass_tokens
-    return rep.counts[state.BATCH_TOKENS] + decoded
+    counts, decodes = rep.counts, rep.counts[state.BATCH_DECODES]
+    return counts[state.BATCH_TOKENS] + (decodes + counts[state.GHOSTS] * (decodes > 0)) * facts.pass_tokens
 
 
 @compiled
