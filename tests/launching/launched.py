@@ -148,6 +148,8 @@ GENERATION_VALUES: Mapping[str, Sequence[Any]] = {
         *("q4_k_m", "int4", ["fp8", "kv-fp8"], ["fp8-block", "kv-fp8"], ["w4a16", "kv-int8"]),
     ],
     "max_sequences": [4, 64, 256],
+    "expert_spread": [0.9],
+    "redundant_experts": [0, 16],
     "expert_skew": [0.3],
 }
 Pick = Callable[[Sequence[Any]], Any]
@@ -236,7 +238,8 @@ def as_launched(
         change(folder)
     said, stated = read(folder).scenario, to_mapping(scenario)
     whole = {**said, "cluster": stated["cluster"]}
-    plan = {**said["plan"], "expert_skew": stated["plan"].get("expert_skew", 0.0)}
+    uneven = {key: stated["plan"][key] for key in ("expert_skew", "expert_spread") if key in stated["plan"]}
+    plan = {**said["plan"], **uneven}
     if isinstance(scenario, Scenario):
         return scenario_from_mapping({**whole, "plan": plan})
     if "speculative" in plan and (drafts := stated["plan"].get("speculative")):

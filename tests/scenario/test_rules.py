@@ -260,8 +260,10 @@ def test_every_rule_of_training_is_asked_of_a_full_scenario(monkeypatch: pytest.
 
 
 def test_every_rule_of_generation_is_asked_of_a_full_scenario(monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = {"expert_tensor_parallel": 8, "max_sequences": 8, "quantization": "fp8", "max_batched_tokens": 8192}
-    pools = {"disaggregate": {"prefill": {"tensor_parallel": 4}, "decode": {"tensor_parallel": 4}}}
+    plan = {"expert_tensor_parallel": 4, "max_sequences": 8, "quantization": "fp8", "max_batched_tokens": 8192}
+    plan |= {"expert_parallel": 2, "redundant_experts": 2}
+    degrees = {"tensor_parallel": 4, "expert_parallel": 2}
+    pools = {"disaggregate": {"prefill": degrees, "decode": degrees}}
 
     def load(plan: dict[str, Any]) -> GenerationScenario:
         return generation(model="mixtral-8x7b", cluster="8x h100-sxm-80gb", prefix_tokens=1, plan=plan)
@@ -272,6 +274,7 @@ def test_every_rule_of_generation_is_asked_of_a_full_scenario(monkeypatch: pytes
     assert not_asked(POOL_RULES, prefill) == not_asked(POOL_RULES, decode) == []
     # Rules about a degree are asked of each kind of workers instead.
     of_degrees = ["tensor_heads", "engine_stages", "engine_experts", "engine_devices", "unlike_replicas"]
+    of_degrees[3:3] = ["engine_copies"]
     of_degrees.append("engine_expert_tensor_parallel")
     assert not_asked(GENERATION_RULES, both) == of_degrees
 

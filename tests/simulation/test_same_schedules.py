@@ -32,6 +32,7 @@ from sightline.simulation.times import (
     axis_points,
     packed,
     prompt_attention_seconds,
+    shared_seconds,
     step_seconds,
 )
 
@@ -59,6 +60,7 @@ TIMES = IterationTimes(
     logits=_line(0.0, 0.0001),
     decodes=_line(0.011, 0.0003),
     drafts=_line(0.0, 0.0),
+    experts=_line(0.005, 0.0002),
     decode_attention=_product(1.3e-5),
     prompt_attention=_product(2.1e-6),
     attention_start_s=0.0,
@@ -143,9 +145,12 @@ def seconds_from(times: IterationTimes, rules: Rules) -> Seconds:
     """Seconds of an iteration, from the same tables; of a pipeline those of the heaviest of its micro-batches."""
     tables = packed(times)
 
-    def seconds(decodes: int, context: int, prompts: list[tuple[int, int]]) -> float:
+    def seconds(decodes: int, context: int, prompts: list[tuple[int, int]], mean_tokens: float) -> float:
         attention_s = sum(prompt_attention_seconds(tables, new, cached) for new, cached in prompts)
         tokens, count = sum(new for new, _ in prompts), len(prompts)
+        if rules.lockstep > 1 and rules.stages == 1:
+            own = tokens + decodes * (1.0 + rules.drafted)
+            attention_s += shared_seconds(tables, mean_tokens) - shared_seconds(tables, own)
         if rules.stages > 1:
             most = ceil(decodes / rules.stages)
             context = most * context // max(decodes, 1)

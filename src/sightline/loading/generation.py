@@ -233,5 +233,7 @@ def plan_remarks(scenario: "GenerationScenario | ServingScenario") -> Iterator[s
             f"{model.name} has {word} in its name but no quantization in its config, so its weights are read as "
             "bf16; override with plan.quantization or model.weights"
         )
+    if plan.redundant_experts is not None and plan.expert_spread is None:
+        yield "plan.redundant_experts evens out nothing without plan.expert_spread: experts are taken as equally busy"
     if plan.speculative is not None and not model.prediction_layers:
         yield f"{model.name} has no prediction layer; drafts of plan.speculative are assumed to cost nothing"

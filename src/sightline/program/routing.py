@@ -1,6 +1,7 @@
 """How a router's choices spread over experts and ranks: expected numbers of random choices."""
 
-from math import pi
+from functools import cache
+from math import erfc, pi, sqrt
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -28,11 +29,13 @@ class RoutedExperts(Generic[Sizes]):
     of: Experts
     width: float
     """Elements of a token on its way."""
+    copies: Number = 0
+    """Copies of busy experts besides all experts, on all ranks."""
 
     @property
     def local(self) -> Number:
         """Experts that the rank holds; where they do not fill ranks evenly, copies of busy ones fill these up."""
-        return rounded_up(self.of.count / self.x.e)
+        return rounded_up((self.of.count + self.copies) / self.x.e)
 
 
 def expected_active(experts: Number, per_token: Number, tokens: Number, *, spread: float = POPULARITY) -> Number:
@@ -66,16 +69,57 @@ def distinct_ranks(experts: float, per_token: float, ranks: Number, *, group_sha
     return reached
 
 
-def busiest_share(ranks: Number, assignments: Number, *, skew: Number = 0.0) -> Number:
+def busiest_share(ranks: Number, assignments: Number, *, skew: Number = 0.0, lasting: Number = 0.0) -> Number:
     """Return the expected share of ``assignments`` on the busiest of ``ranks`` that hold equally many experts each.
 
     A multinomial's counts scatter by ``sqrt(mean (1 - 1 / ranks))``; ``skew`` adds the lasting unevenness of experts,
-    as the relative deviation of a rank's load (`largest_of`); a rank has at most everything. One rank has share 1.
+    as the relative deviation of a rank's load (`largest_of`), or ``lasting``, what the busiest has of it beyond the
+    mean (`lasting_excess`); a rank has at most everything. One rank has share 1.
     """
-    deviations = largest_of(ranks)
-    scatter = np.sqrt((ranks - 1.0) / np.maximum(assignments, 1e-9) + np.asarray(skew, dtype=float) ** 2)
-    share: Array = np.minimum((1.0 + deviations * scatter) / ranks, 1.0)
+    square = (ranks - 1.0) / np.maximum(assignments, 1e-9) + np.asarray(skew, dtype=float) ** 2
+    excess = np.sqrt(largest_of(ranks) ** 2 * square + np.asarray(lasting, dtype=float) ** 2)
+    share: Array = np.minimum((1.0 + excess) / ranks, 1.0)
     return share
+
+
+def lasting_excess(experts: float, ranks: Number, *, spread: float, copies: Number | None = None) -> Number:
+    """Return how far beyond the mean the load of the busiest of ``ranks`` lies, of experts with unlike popularity.
+
+    Without ``copies`` experts stand as they are numbered, and a rank's load is the sum of its experts' popularity. With
+    any number of them, 0 included, experts are placed by their load, and further ones of the busiest share its tokens
+    (EPLB, github.com/deepseek-ai/EPLB). Packing then evens out all but the heaviest copy, which stays whole. Left out:
+    loads that change after experts were placed, and copies that have to stay within a node.
+    """
+
+    def excess(ranks: float, copies: float) -> float:
+        if ranks <= 1 or spread == 0:
+            return 0.0
+        local = experts / ranks
+        if copies < 0:
+            return heaviest_copy(ranks, 0.0, spread / sqrt(local)) - 1.0
+        return max(heaviest_copy(experts, copies, spread) / local - 1.0, 0.0)
+
+    found: Number = np.vectorize(excess, otypes=[float])(ranks, -1.0 if copies is None else copies)[()]
+    return found
+
+
+@cache
+def heaviest_copy(count: float, copies: float, spread: float) -> float:
+    """Return the expected load of the heaviest of ``count`` parts with mean 1 after the busiest got ``copies`` more.
+
+    Loads are spread as a gamma distribution of relative deviation ``spread``. Copies go to whatever is heaviest, so
+    that none is heavier than the ``c`` at which ``count sum_j P(load > j c)`` is their number; the expected largest has
+    ``exp(-0.577)`` above it (extreme values). The distribution's tail is that of a normal cube root (Wilson and
+    Hilferty 1931).
+    """
+    wanted, ninth = (copies + np.exp(-np.euler_gamma)) / count, spread**2 / 9.0
+    low, high = 0.0, 100.0 * (1.0 + spread**2)
+    while high - low > 1e-6 * high:
+        middle, above, times = (low + high) / 2.0, 0.0, 1
+        while (tail := erfc(((times * middle) ** (1 / 3) - 1.0 + ninth) / sqrt(2.0 * ninth)) / 2.0) > 1e-9:
+            above, times = above + tail, times + 1
+        low, high = (middle, high) if above > wanted else (low, middle)
+    return high
 
 
 def busiest_active(experts: Number, active: Number, ranks: Number) -> Number:
@@ -103,6 +147,23 @@ def largest_of(count: Number) -> Array:
     return largest
 
 
+def busiest_count(ranks: Number, mean: Number) -> Array:
+    """Return the expected largest of the counts of ``ranks``, each Poisson with a ``mean``, if any is above none.
+
+    ``sum_k (1 - P(count <= k)^R)`` over the chance of any; counts of many are normal (`largest_of`).
+    """
+    few = np.minimum(np.asarray(mean, dtype=float), 50.0)
+    chance = below = np.exp(-few)
+    largest, k = 0.0 * few, 0
+    while np.any((above := 1.0 - below ** (1.0 * ranks)) > 1e-9):
+        largest, k = largest + above, k + 1
+        chance = chance * few / k
+        below = np.minimum(below + chance, 1.0)
+    many = mean + largest_of(ranks) * np.sqrt(mean)
+    busiest: Array = np.where(np.less(mean, 50.0), largest / -np.expm1(-few * ranks), many)
+    return busiest
+
+
 @record
 class SequenceGroup:
     """Sequences of a data-parallel rank that are alike: ``count x (new tokens, context)``."""
@@ -116,6 +177,8 @@ class SequenceGroup:
     """Few new tokens: kernels split the context over the device instead of walking along it per block of queries."""
     logits: Number = 1.0
     """Tokens of each whose logits are wanted."""
+    evenness: Number = 1.0
+    """New tokens of such groups on all ranks that share experts, over as many of this, the busiest."""
 
     @property
     def tokens(self) -> Number:
@@ -141,6 +204,12 @@ class Batch:
         return sum(others, first)
 
     @property
+    def mean_tokens(self) -> Number:
+        """New tokens of all groups on the mean of the ranks that share experts."""
+        first, *others = (group.tokens * group.evenness for group in self.groups)
+        return sum(others, first)
+
+    @property
     def logits(self) -> Number:
         """Tokens of all groups whose logits are wanted."""
         first, *others = (group.count * group.logits for group in self.groups)
@@ -152,9 +221,14 @@ class Batch:
         return all(group.decode for group in self.groups)
 
 
-def prompts(count: Number, new_tokens: Number, context_tokens: Number = 0.0) -> SequenceGroup:
+def prompts(count: Number, new_tokens: Number, context_tokens: Number = 0.0, evenness: Number = 1.0) -> SequenceGroup:
     """Return prompts, or chunks of them behind what is cached; each wants the logits of its last token."""
-    return SequenceGroup(count=plain(count), new_tokens=plain(new_tokens), context_tokens=plain(context_tokens))
+    return SequenceGroup(
+        count=plain(count),
+        new_tokens=plain(new_tokens),
+        context_tokens=plain(context_tokens),
+        evenness=plain(evenness),
+    )
 
 
 def decoding(count: Number, context_tokens: Number, new_tokens: Number = 1.0) -> SequenceGroup:

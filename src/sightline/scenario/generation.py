@@ -180,6 +180,12 @@ class GenerationPlan:
     """Tokens drafted per pass and verified together."""
     expert_skew: Annotated[Number, AMOUNT] = 0.0
     """How unevenly tokens choose experts: standard deviation of a rank's share, beyond chance."""
+    expert_spread: Annotated[float | None, AMOUNT] = None
+    """The same by expert, whatever the ranks: relative deviation of experts' popularity, 0 all alike, 1 exponential;
+    default: 0.9 for how many experts a batch reads, and even ranks."""
+    redundant_experts: Annotated[Count | None, whole(0)] = None
+    """Copies of busy experts, which ranks hold besides all experts; any number, 0 included, also places experts by
+    their load (EPLB); default: experts stand as numbered."""
     max_sequences: Annotated[Count | None, whole()] = None
     """Sequences that run on each data-parallel rank; more in ``batch`` are refused, or wait where it is continuous;
     default: the engine's."""

@@ -71,6 +71,8 @@ class IterationTimes(NamedTuple):
     """By sequences of a pass that only decodes: what all tokens take, drafts included."""
     drafts: Floats
     """By decoding sequences: what drafting takes of that, without attention."""
+    experts: Floats
+    """By new tokens of each of several ranks: what of a pass hangs on those of all (`PricedPass.of_all_ranks`)."""
     decode_attention: Floats
     """By sequences and tokens in each one's cache: seconds of attention, drafts included."""
     prompt_attention: Floats
@@ -139,6 +141,7 @@ def iteration_times(
         logits=even.logits(axis_points(2.0 * sequences * new, COUNT_BITS)),
         decodes=decodes,
         drafts=drafts,
+        experts=even.experts(axis_points(tokens + sequences * new, COUNT_BITS)),
         decode_attention=decode_attention,
         prompt_attention=prompt_attention,
         attention_start_s=float(prompt_attention[1, 0]),
@@ -185,6 +188,13 @@ class _Tables:
         """Passes with prompts, by their new tokens."""
         whole = self._pass("tokens", prompts(1.0, _some(points) - HALF), prompts(1.0, HALF))
         return self._columns(whole.of_group(None), points)
+
+    def experts(self, points: Floats) -> Floats:
+        """What of a pass hangs on the tokens of all ranks, by those of each: nothing where each is alone."""
+        if not self.worker.plan.data_parallel > 1:
+            return np.zeros((2, 4))
+        whole = self._pass("tokens", prompts(1.0, _some(points) - HALF), prompts(1.0, HALF))
+        return self._columns(whole.of_all_ranks(), points)
 
     def logits(self, points: Floats) -> Floats:
         """What the logits of so many tokens add to a pass of one token, over those of two."""
@@ -243,10 +253,10 @@ def _some(points: Floats) -> Floats:
     return np.maximum(points, 1.0)
 
 
-ROWS: Final = ("tokens", "logits", "decodes", "drafts")
+ROWS: Final = ("tokens", "logits", "decodes", "drafts", "experts")
 """Tables over counts."""
 OF_PROMPTS: Final = (
-    *("tokens", "logits", "prompt_attention", "attention_start_s"),
+    *("tokens", "logits", "experts", "prompt_attention", "attention_start_s"),
     *("prefill_s", "prompt_token_s", "request_s"),
 )
 OF_DECODES: Final = ("decodes", "drafts", "decode_attention", "iteration_s", "sequence_s", "boundaries_s")
@@ -319,12 +329,13 @@ def step_seconds(
     """Return the seconds of an iteration from its begin to its tokens, through all pipeline stages.
 
     ``decodes`` sequences that decode have ``context_sum`` tokens in the cache; ``prompts`` prompts or chunks of them
-    have ``new_tokens`` new tokens, whose attention takes ``attention_s`` (`prompt_attention_seconds` of each).
+    have ``new_tokens`` new tokens, whose attention takes ``attention_s`` (`prompt_attention_seconds` of each, and what
+    other ranks change, `shared_seconds`).
     """
     f = times.figures
     if prompts == 0:
         work_s, collective_s, launches, boundary_s = _row(times, f.decodes_at, f.decodes_size, 1.0 * decodes)
-        work_s += decode_attention_seconds(times, decodes, context_sum)
+        work_s += decode_attention_seconds(times, decodes, context_sum) + attention_s
         launches += f.decode_launches
     else:
         work_s, collective_s, launches, boundary_s = _mixed(times, decodes, context_sum, new_tokens, prompts)
@@ -340,6 +351,13 @@ def step_seconds(
         # What a prompt costs the host was before the queue.
         host_s = max(host_s + launching_s - device_s - wait_s, f.exposed_share * host_s)
     return device_s + wait_s + sends * boundary_s + f.boundaries_s + host_s
+
+
+@entry
+def shared_seconds(times: PackedTimes, tokens: float) -> float:
+    """Return the device's seconds of what hangs on the tokens of all ranks, if each has so many new ones."""
+    work_s, collective_s, _, _ = _row(times, times.figures.experts_at, times.figures.experts_size, tokens)
+    return work_s + collective_s
 
 
 @entry

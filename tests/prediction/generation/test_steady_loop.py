@@ -124,6 +124,26 @@ def test_a_steady_loop_is_what_a_simulated_closed_loop_comes_to(framework, load)
     assert low < simulated.output_tokens_per_s < high
 
 
+@pytest.mark.parametrize("framework", ["vllm", "sglang"])
+@pytest.mark.parametrize("load", [(64, 1024, 512), (256, 1024, 512), (64, 8192, 256)])
+def test_ranks_that_share_experts_wait_for_each_others_prompts_as_in_the_simulator(framework, load):
+    clients, prompt, output = load
+    plan = {"framework": framework, "data_parallel": 8, "expert_parallel": 8}
+    steady = {"batch": clients, "prompt_tokens": prompt, "output_tokens": output, "continuous": True}
+    lengths = [{"distribution": "lognormal", "mean": mean, "cv": 0.15} for mean in (prompt, output)]
+    requests = {"count": 12 * clients, **dict(zip(("prompt_tokens", "output_tokens"), lengths, strict=True))}
+    served = {"requests": requests, "arrival": {"process": "closed", "concurrency": clients}}
+    shared = {"model": "deepseek-v3", "cluster": "8x h200-sxm-141gb"}
+    predicted = sl.predict(sl.load({**shared, "workload": {"task": "generate", **steady}, "plan": plan}))
+    fair = {**plan, "router": "least-load"}
+    simulated = sl.simulate(sl.load({**shared, "workload": {"task": "serve", **served}, "plan": fair}), intervals=False)
+    assert predicted.tpot_s == pytest.approx(simulated.tpot_s["mean"], rel=0.07)
+    alike = sl.predict(
+        sl.load({**shared, "workload": {"task": "generate", **steady, "equal_lengths": True}, "plan": plan})
+    )
+    assert alike.output_tokens_per_s > 1.1 * predicted.output_tokens_per_s
+
+
 @pytest.mark.parametrize("load", [(64, 1024, 128), (8, 8192, 256), (8, 32000, 100)])
 def test_waves_of_equal_lengths_are_those_of_the_simulator_where_prompts_go_first(load):
     predicted, simulated = both("sglang", *load, equal=True)

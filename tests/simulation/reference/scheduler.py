@@ -74,6 +74,10 @@ class Batch:
         """Whether there is any work."""
         return bool(self.decodes or self.prompts)
 
+    def new_tokens(self, rules: Rules) -> int:
+        """New tokens, drafts included."""
+        return len([*self.decodes, *self.idle]) * (1 + rules.drafted) + sum(new for _, new in self.prompts)
+
     def drop(self, sequence: Sequence) -> int:
         """Take a sequence out; return the tokens that it would have computed."""
         if sequence in self.decodes:

@@ -29,9 +29,9 @@ from sightline.simulation.outcome import (
     PoolLimits,
 )
 
-Seconds = Callable[[int, int, list[tuple[int, int]]], float]
-"""Seconds of an iteration: sequences that decode, the sum of their cached tokens, and new and cached tokens of each
-prompt."""
+Seconds = Callable[[int, int, list[tuple[int, int]], float], float]
+"""Seconds of an iteration: sequences that decode, the sum of their cached tokens, new and cached tokens of each prompt,
+and new tokens of the mean of the ranks that begin together."""
 POLICIES: dict[str, type[Scheduler]] = {
     "vllm": Vllm,
     "vllm-0": VllmBefore,
@@ -166,7 +166,8 @@ def step_together(group: list[Replica], now: float) -> list[tuple[Sequence, Repl
     All wait for the longest of them; ranks without work wait along.
     """
     ended = [(sequence, one) for one in group for sequence in one.step(now)]
-    ends_s = max((now + _duration(one.batch, one.pool) for one in group if one.batch), default=inf)
+    tokens = sum(one.batch.new_tokens(one.pool.rules) for one in group) / len(group)
+    ends_s = max((now + _duration(one.batch, one.pool, tokens) for one in group if one.batch), default=inf)
     for one in group:
         one.ends_s = ends_s
     return ended
@@ -332,10 +333,10 @@ def refusal(sequence: Sequence, scheduler: Scheduler, decoder: Scheduler | None)
     return NOT_ADMITTED if scheduler.taken + scheduler.queued >= rules.max_concurrent else COMPLETED
 
 
-def _duration(batch: Batch, pool: Pool) -> float:
+def _duration(batch: Batch, pool: Pool, mean_tokens: float) -> float:
     context = sum(sequence.computed for sequence in batch.decodes) + sum(batch.idle)
     prompts = [(new, sequence.computed - new) for sequence, new in batch.prompts]
-    work_s = pool.seconds(len(batch.decodes) + len(batch.idle), context, prompts)
+    work_s = pool.seconds(len(batch.decodes) + len(batch.idle), context, prompts, mean_tokens)
     return max(work_s, batch.loading_s) if pool.rules.loads_along else work_s + batch.loading_s
 
 

@@ -26,6 +26,7 @@ from sightline.simulation.times import (
     packed,
     place_on,
     prompt_attention_seconds,
+    shared_seconds,
     step_seconds,
 )
 
@@ -176,6 +177,18 @@ def test_small_batches_are_in_the_tables_themselves() -> None:
         found = step_seconds(times, n, n * context, new, int(new > 0), attention_s)
         asked = iteration_time(worker, Batch.of(*groups), in_loop(worker, constants))
         assert found == pytest.approx(asked.pass_s, rel=1e-9)
+
+
+def test_experts_see_the_tokens_of_all_ranks() -> None:
+    worker, constants = replica("latent attention")
+    times = packed(iteration_times(worker, constants, **SIZES))
+    for new in (64, 2048):
+        group = prompts(1, new, 0, evenness=0.125)
+        asked = iteration_time(worker, Batch.of(group), in_loop(worker, constants)).pass_s
+        even_s = shared_seconds(times, new / 8) - shared_seconds(times, 1.0 * new)
+        attention_s = prompt_attention_seconds(times, new, 0)
+        assert step_seconds(times, 0, 0, new, 1, attention_s + even_s) == pytest.approx(asked, rel=5e-3)
+        assert even_s < 0
 
 
 def test_passes_of_few_tokens_wait_for_no_launches() -> None:

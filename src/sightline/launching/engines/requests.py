@@ -40,8 +40,9 @@ def operation_notes(scenario: GenerationScenario) -> Iterator[str]:
         yield f"plan.scheduler {plan.scheduler}: not written; {plan.engine.name} starts with {order}"
     if plan.router != "round-robin":
         yield f"plan.router {plan.router}: not written; the router's own option chooses it"
-    if plan.expert_skew:
-        yield f"plan.expert_skew is {plan.expert_skew:g}: not written; the requests choose the experts"
+    for name in ("expert_skew", "expert_spread"):
+        if uneven := getattr(plan, name):
+            yield f"plan.{name} is {uneven:g}: not written; the requests choose the experts"
     if plan.lora_adapters is not None:
         yield f"plan.lora_adapters {plan.lora_adapters.count}: not written; name the adapters' files to the servers"
     if plan.autoscale is not None:

@@ -47,6 +47,11 @@ def _groups(request: Request) -> int:
     return int(request.plan.data_parallel) if request.scenario.model.experts is not None else 1
 
 
+def _copies(options: Options) -> int | None:
+    """Copies of busy experts, where experts are placed by their load."""
+    return (options.number("ep-num-redundant-experts", least=0) or 0) if options.flag("enable-eplb") else None
+
+
 def _above_one(value: int) -> int | None:
     return value if value > 1 else None
 
@@ -151,6 +156,8 @@ OPTIONS: Sequence[Row] = (
     Option("--attn-dp-size", write=lambda request: _above_one(_groups(request))),
     degree("--ep-size", "expert_parallel", _stated_experts),
     Option("--moe-dense-tp-size", write=lambda r: 1 if _groups(r) > 1 and r.plan.tensor_parallel == 1 else None),
+    Option("--enable-eplb", "redundant_experts", lambda r: r.plan.redundant_experts is not None or None, _copies),
+    Option("--ep-num-redundant-experts", write=lambda r: r.plan.redundant_experts or None),
     compute_dtype("--dtype"),
     *formats("--quantization", READ_WEIGHTS, "--kv-cache-dtype", "sglang", READ_CACHES),
     Option("--context-length", write=lambda request: request.longest),
@@ -250,7 +257,7 @@ DIALECT = Dialect(
     flags={
         *("enable-dp-attention", "disable-cuda-graph", "disable-decode-cuda-graph", "disable-prefill-cuda-graph"),
         *("disable-radix-cache", "trust-remote-code", "enable-mixed-chunk", "enable-metrics"),
-        "enable-hierarchical-cache",
+        *("enable-hierarchical-cache", "enable-eplb"),
     },
     role=lambda options: options.text("disaggregation-mode").removeprefix("null"),
     tiers=lambda options: bool(options.flag("enable-hierarchical-cache")),

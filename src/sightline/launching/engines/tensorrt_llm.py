@@ -6,8 +6,10 @@ and decode apart are servers behind ``trtllm-serve disaggregated``.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+from sightline.catalog import names
 from sightline.launching.engines.dialect import (
     Dialect,
     Row,
@@ -25,6 +27,7 @@ from sightline.launching.engines.servers import Server, largest_node
 from sightline.launching.launch import Launch
 from sightline.launching.options import Options
 from sightline.launching.table import Option
+from sightline.loading.models import resolve_model
 from sightline.scenario import GenerationScenario
 
 ROUTER_PORT, PORT = 8000, 8001
@@ -92,6 +95,19 @@ def _drafted(options: Options) -> int | None:
     return own or options.number("speculative-config.max-draft-len")
 
 
+def _slots(request: Request) -> int | None:
+    """Places for experts on all ranks, copies of busy ones included (``MoeLoadBalancerConfig`` of 1.2)."""
+    experts, copies = request.scenario.model.experts, request.plan.redundant_experts
+    return None if experts is None or copies is None else experts.count + int(copies)
+
+
+def _copies(options: Options) -> int | None:
+    slots = options.number("moe-config.load-balancer.num-slots")
+    experts = resolve_model(options.model, Path()).model.experts if options.model in names("models") else None
+    options.number("moe-config.load-balancer.layer-updates-per-iter", least=0)
+    return None if slots is None or experts is None else slots - experts.count
+
+
 def _host_bytes(request: Request) -> int | None:
     """Bytes of host memory for each device (tensorrt_llm/_torch/pyexecutor/resource_manager.py)."""
     return int(device_host_bytes(request.scenario)) if request.plan.kv_tiers else None
@@ -110,6 +126,8 @@ OPTIONS: Sequence[Row] = (
     Option("--tp_size", "tensor_parallel", lambda r: r.plan.tensor_parallel * r.plan.data_parallel, _tensor),
     degree("--pp_size", "pipeline_parallel"),
     degree("--ep_size", "expert_parallel"),
+    Option("moe_config.load_balancer.num_slots", "redundant_experts", _slots, _copies),
+    Option("moe_config.load_balancer.layer_updates_per_iter", write=lambda r: None if _slots(r) is None else 1),
     compute_dtype("dtype"),
     Option("enable_attention_dp", "data_parallel", lambda r: True if r.plan.data_parallel > 1 else None, _data),
     *formats("quant_config.quant_algo", READ_WEIGHTS, "kv_cache_config.dtype", "tensorrt-llm", READ_CACHES),

@@ -65,6 +65,19 @@ def _experts(options: Options) -> int | None:
     return ranks[0] * ranks[1]
 
 
+def _copies(options: Options) -> int | None:
+    """Copies of busy experts, under the name of 0.9 too."""
+    if not options.flag("enable-eplb"):
+        return None
+    copies: int = options.mapping("eplb-config").get("num_redundant_experts", 0)
+    return copies or options.number("num-redundant-experts", least=0) or 0
+
+
+def _eplb(request: Request) -> str | None:
+    copies = request.plan.redundant_experts
+    return json.dumps({"num_redundant_experts": int(copies)}) if copies else None
+
+
 def _graphs(options: Options) -> bool | None:
     eager, level = options.flag("enforce-eager"), options.text("optimization-level")
     return False if eager or level == "0" else None if eager is None else True
@@ -121,6 +134,8 @@ OPTIONS: Sequence[Row] = (
     degree("--pipeline-parallel-size", "pipeline_parallel"),
     degree("--data-parallel-size", "data_parallel"),
     Option("--enable-expert-parallel", "expert_parallel", lambda r: r.plan.expert_parallel > 1 or None, _experts),
+    Option("--enable-eplb", "redundant_experts", lambda r: r.plan.redundant_experts is not None or None, _copies),
+    Option("--eplb-config", write=_eplb),
     compute_dtype("--dtype"),
     *formats("--quantization", READ_WEIGHTS, "--kv-cache-dtype", "vllm", READ_CACHES),
     Option("--max-model-len", write=lambda request: request.longest),
@@ -244,6 +259,7 @@ DIALECT = Dialect(
     },
     flags={
         *("enable-expert-parallel", "enable-chunked-prefill", "enable-prefix-caching", "enforce-eager", "headless"),
+        "enable-eplb",
         *(
             "trust-remote-code",
             "disable-log-requests",

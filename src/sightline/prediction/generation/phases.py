@@ -20,7 +20,8 @@ from sightline.prediction.generation.replica import (
 )
 from sightline.prediction.pass_times import PassTimes
 from sightline.program import Batch, decoding, prompts
-from sightline.quantities import Count, Number, distinct, either, larger, rounded_up, smaller
+from sightline.program.routing import busiest_count, largest_of
+from sightline.quantities import Count, Number, anywhere, distinct, either, larger, rounded_up, smaller
 from sightline.scenario import Disaggregation, GenerationPlan, GenerationScenario
 
 Place = NDArray[np.intp]
@@ -97,6 +98,10 @@ class Chunks:
     """Mean tokens of each that were processed before."""
     passes: Number = 1.0
     """Passes until all of them are processed."""
+    share: Number = 1.0
+    """Passes with prompts on a rank over those with any on some of the ranks that wait for each other."""
+    evenness: Number = 1.0
+    """New tokens of a pass on the mean of these ranks over those on the busiest."""
     micro_batches: Number
     """Such passes that fill the pipeline one after the other."""
 
@@ -139,6 +144,34 @@ def cut(scenario: GenerationScenario, sequences: Number) -> Chunks:
         context_tokens=reused + (new - piece) / 2.0,
         passes=new / piece * rounds,
         micro_batches=parts,
+    )
+
+
+def in_lockstep(scenario: GenerationScenario, sequences: Number, chunks: Chunks) -> Chunks:
+    """Return the chunks of ranks that share experts and run their passes together, in a steady loop.
+
+    With prompts in a share ``b`` of a rank's passes, some of ``d`` ranks has any in ``1 - (1 - b)^d`` of all passes,
+    and all wait for the busiest (`busiest_count`). Left out: prompts of unlike lengths, and ranks of which one has more
+    sequences than another.
+    """
+    plan, work = scenario.plan, scenario.workload
+    ranks = plan.groups(scenario.model)
+    if not work.continuous or work.equal_lengths or not anywhere(ranks > 1):
+        return chunks
+    arriving = sequences / work.output_tokens
+    busy = arriving / (chunks.prompts * chunks.micro_batches) * chunks.passes
+    busy = smaller(busy, 1.0) if plan.engine.scheduling.mixed_batches else busy / (1.0 + busy)
+    share = either(ranks > 1, busy / (1.0 - (1.0 - busy) ** (1.0 * ranks)), 1.0)
+    more = larger(smaller(busiest_count(ranks, arriving), sequences) / (chunks.prompts * chunks.micro_batches), 1.0)
+    if plan.max_batched_tokens is not None:
+        more = larger(smaller(more, plan.max_batched_tokens / (chunks.sequences * chunks.new_tokens)), 1.0)
+    more = either(ranks > 1, more, 1.0)
+    return replace(
+        chunks,
+        prompts=chunks.prompts * share,
+        sequences=chunks.sequences * more,
+        share=share,
+        evenness=share / more,
     )
 
 
@@ -225,12 +258,15 @@ def price_generation(scenario: GenerationScenario, phases: Sequence[PhaseName] =
     worker = worker_of(replicas)
     # Sequences of the busiest data-parallel rank.
     sequences = rounded_up(work.batch / (plan.data_parallel * plan.replicas))
-    chunks = cut(replicas, sequences)
+    chunks = in_lockstep(replicas, sequences, cut(replicas, sequences))
     new = 1.0 + plan.drafted_tokens
     parts = micro_batches(plan, sequences, new)
     context = work.prompt_tokens + work.output_tokens / 2.0
+    if work.continuous and not work.equal_lengths:
+        # Of ranks that wait for each other the one with most tokens in its cache: sequences are anywhere in answers.
+        context = context + largest_of(plan.groups(replicas.model)) * work.output_tokens / (12.0 * sequences) ** 0.5
     batches = {
-        "prefill": Batch.of(prompts(chunks.sequences, chunks.new_tokens, chunks.context_tokens)),
+        "prefill": Batch.of(prompts(chunks.sequences, chunks.new_tokens, chunks.context_tokens, chunks.evenness)),
         "decode": Batch.of(decoding(sequences / parts, context, new)),
     }
     priced = worker.priced([batches[phase] for phase in phases])

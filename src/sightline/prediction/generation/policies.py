@@ -192,6 +192,9 @@ def _steady_course(workers: Workers, prefill: Phase, decode: Phase, constants: I
         replaced = others - waited
         ahead = accompanied * decode.passes / steps
         rounds = 1.0 + waited + replaced / steps
+        # Where another rank's prompts are processed, this one's sequences decode meanwhile.
+        meanwhile = others * prefill.passes * (1.0 - priced.of_each(priced.chunks.share))
+        decode = replace(decode, passes=larger(decode.passes - meanwhile, 0.0))
         return Course(decode=decode, rounds=rounds, ahead=ahead, replaced=replaced, waves=waves)
     taken = 1.0 - _spared(workers.decoding, prefill, decode, constants)
     shared = others * prefill.passes

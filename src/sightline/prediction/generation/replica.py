@@ -5,7 +5,7 @@ made of them. With speculative decoding a pass verifies drafted tokens (arXiv 22
 draft. Legend: ``p`` pipeline stages, ``m`` micro-batches that fill them.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -142,9 +142,17 @@ class PricedPass:
 
     def of_group(self, place: int | None) -> "PricedPass":
         """Return the pass with no other operators than those of one group of its batch's several, or of all tokens."""
+        return self._with(lambda op: op.group == place)
 
+    def of_all_ranks(self) -> "PricedPass":
+        """Return the pass with the operators on tokens of all ranks: experts, and the exchange where all get all."""
+        return self._with(
+            lambda op: op.module == "experts" and not (isinstance(op, Collective) and op.kind == "all_to_all")
+        )
+
+    def _with(self, chosen: Callable[[Operator], bool]) -> "PricedPass":
         def left(block: Block) -> Block:
-            return replace(block, forward=[op for op in block.forward if op.group == place])
+            return replace(block, forward=[op for op in block.forward if chosen(op)])
 
         embedding, layers, head = left(self.program.embedding), map(left, self.program.layers), left(self.program.head)
         return replace(self, program=replace(self.program, embedding=embedding, layers=tuple(layers), head=head))

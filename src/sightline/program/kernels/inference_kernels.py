@@ -20,7 +20,15 @@ from sightline.program.operators import (
     Part,
 )
 from sightline.program.program import Step, group_by_group
-from sightline.program.routing import Batch, RoutedExperts, busiest_active, busiest_share, expected_active
+from sightline.program.routing import (
+    POPULARITY,
+    Batch,
+    RoutedExperts,
+    busiest_active,
+    busiest_share,
+    expected_active,
+    lasting_excess,
+)
 from sightline.program.sampling import sampling_passes
 from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import Number, anywhere, larger, plain, rounded_up, smaller
@@ -277,7 +285,7 @@ class InferenceExperts(RoutedExperts[InferenceAttention]):
         """Rows of blocks that no token fills, of a kernel that takes as many blocks as tokens could begin."""
         kernels = self.x.engine.kernels
         block = kernels.whole_blocks.get(self.x.formats.parts["experts"], 0.0)
-        tokens = self.x.tokens * self.x.d * self.of.per_token
+        tokens = self.x.batch.mean_tokens * self.x.d * self.of.per_token
         most = rounded_up((tokens + self.local * (block - 1.0)) / larger(block, 1.0)) * block
         return larger(most - self.chosen, 0.0) * (self.x.u < kernels.whole_blocks_split)
 
@@ -352,13 +360,13 @@ class InferenceExperts(RoutedExperts[InferenceAttention]):
 
     def _exchanged(self, among_all: CollectiveKind, moved: Number) -> list[Operator]:
         """``moved`` bytes of each rank, to all others or only where the tokens' experts are, each rank once."""
-        x = self.x
+        x, evenness = self.x, self.x.batch.mean_tokens / self.x.batch.tokens
         destinations = smaller(self.of.per_token, x.e)
         dispatch = x.engine.collectives.dispatch
         direct = np.less(destinations, x.d) if dispatch == "fewest-bytes" else dispatch == "all-to-all"
         return [
             *x.collective("experts", "all_to_all", moved * destinations, "data", count=1.0 * direct),
-            *x.collective("experts", among_all, moved * x.d, "data", count=1.0 - 1.0 * direct),
+            *x.collective("experts", among_all, moved * evenness * x.d, "data", count=1.0 - 1.0 * direct),
         ]
 
 
@@ -367,14 +375,17 @@ def inference_experts(x: InferenceAttention, figures: Experts) -> InferenceExper
 
     Tokens that are all identical choose the same experts, which lie on different ranks where these suffice.
     """
-    width, tokens = float(figures.latent_width or x.h), x.tokens * x.d
+    width, tokens = float(figures.latent_width or x.h), x.batch.mean_tokens * x.d
     if x.identical_tokens:
         own = np.ceil(figures.per_token / smaller(x.e, figures.per_token))
         return InferenceExperts(x=x, of=figures, width=width, chosen=tokens * own, active=own)
     chosen = tokens * figures.per_token
-    active = busiest_active(figures.count, expected_active(figures.count, figures.per_token, tokens), x.e)
-    share = busiest_share(x.e, chosen, skew=x.skew)
-    return InferenceExperts(x=x, of=figures, width=width, chosen=chosen * share, active=active)
+    copies = 0 if x.copies is None else x.copies
+    held, spread = figures.count + copies, POPULARITY if x.spread is None else x.spread
+    active = busiest_active(held, expected_active(held, figures.per_token, tokens, spread=spread), x.e)
+    lasting = lasting_excess(figures.count, x.e, spread=x.spread or 0.0, copies=x.copies)
+    share = busiest_share(x.e, chosen, skew=x.skew, lasting=lasting)
+    return InferenceExperts(x=x, of=figures, width=width, copies=copies, chosen=chosen * share, active=active)
 
 
 class InferenceKernels(InferenceAttention):
@@ -468,6 +479,8 @@ def inference_kernels(scenario: GenerationScenario, formats: Formats, batch: Bat
         d=plain(plan.data_parallel),
         e=plain(plan.expert_parallel),
         skew=plan.expert_skew,
+        spread=plan.expert_spread,
+        copies=plan.redundant_experts,
         shape=scenario.model.own_heads,
         identical_tokens=scenario.workload.repeated_token,
         expands_weights=expands,

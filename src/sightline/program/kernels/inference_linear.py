@@ -40,6 +40,10 @@ class InferenceLinear(Shapes):
     formats: Formats
     batch: Batch
     d: Number
+    spread: Number | None = None
+    """Relative deviation of experts' popularity, where it is known."""
+    copies: Number | None = None
+    """Copies of busy experts, where experts are placed by their load."""
     identical_tokens: bool = False
     """All tokens are the same one, and choose the same experts."""
     expands_weights: bool = False

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 TRAINING_RULES: tuple[Rule, ...] = (*rules_of(degrees), *rules_of(techniques), *rules_of(heterogeneous))
 """What a training plan may be."""
 
-POOL_RULES: tuple[Rule, ...] = (degrees.tensor_heads, engines.engine_stages, engines.engine_experts)
+POOL_RULES: tuple[Rule, ...] = (
+    *(degrees.tensor_heads, engines.engine_stages, engines.engine_experts),
+    engines.engine_copies,
+)
 """What the degrees of an engine, or of its prefill or decode workers, may be."""
 
 GENERATION_RULES: tuple[Rule, ...] = (degrees.tensor_heads, *rules_of(engines), techniques.framework_options)
@@ -106,9 +109,8 @@ def generation_questions(
         if known.keys() >= set(ENGINE_DEGREES)
     }
     # No single degree is the plan's: rules about degrees were asked of each kind of workers.
-    shared = {
-        k: v for k, v in {**facts, **pools["decode"]}.items() if k not in ("tensor_parallel", "pipeline_parallel")
-    }
+    degrees = ("tensor_parallel", "pipeline_parallel", "expert_parallel")
+    shared = {k: v for k, v in {**facts, **pools["decode"]}.items() if k not in degrees}
     yield GENERATION_RULES, shared | taken
 
 

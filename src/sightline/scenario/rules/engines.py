@@ -43,6 +43,23 @@ def engine_experts(
     )
 
 
+def engine_copies(key: str, model: Model, expert_parallel: Count, redundant_experts: Count) -> Checks:
+    """Copies of experts need ranks to be placed on, each of which holds as many as others."""
+    stated, experts = (
+        "plan.redundant_experts is {redundant_experts}",
+        0 if model.experts is None else model.experts.count,
+    )
+    yield Check(
+        (expert_parallel > 1) & (experts > 0),
+        stated + " with {key}.expert_parallel {expert_parallel}; experts are placed by load only where it is above 1",
+    )
+    yield Check(
+        (experts + redundant_experts) % expert_parallel == 0,
+        stated + "; allowed: a number that with {experts} experts divides by {key}.expert_parallel {expert_parallel}",
+        {"experts": experts},
+    )
+
+
 def engine_devices(
     devices: int, tensor_parallel: Count, pipeline_parallel: Count, data_parallel: Count, replicas: Count
 ) -> Checks:

@@ -40,7 +40,7 @@ from sightline.simulation.engine.sources import Sources, push_due
 from sightline.simulation.engine.state import Facts, Records, Replica, Slots, note_gaps
 from sightline.simulation.load import Floats
 from sightline.simulation.outcome import COMPLETED, NO_ROOM, OVER_BUDGET
-from sightline.simulation.times import CONTEXT_BITS, PackedTimes, place_on, step_seconds
+from sightline.simulation.times import CONTEXT_BITS, PackedTimes, place_on, shared_seconds, step_seconds
 
 
 @compiled
@@ -70,7 +70,7 @@ def advance(
         if rep.counts[state.BATCH_DECODES] + rep.counts[state.BATCH_PROMPTS] == 0 and rep.counts[state.WAITING] > 0:
             _refuse_first(rep, slots, facts, number, records)
             continue
-        _start(rep, facts, times, rep.clocks[state.NEXT] + _seconds(rep, times, facts), number, records)
+        _start(rep, facts, times, rep.clocks[state.NEXT] + _seconds(rep, times, facts, 0.0), number, records)
         if to_first_end and (records.rows[state.REQUESTS] > ends or rep.counts[state.FIRST_SENT] != state.NOTHING):
             return True
     return True
@@ -99,7 +99,7 @@ def advance_together(
         most = max(records.rows[state.REQUESTS], records.rows[state.RESUMPTIONS])
         if records.ended.size - most <= places:
             return False
-        longest, idle = 0.0, True
+        refused = False
         for r in range(first, behind):
             rep = view(fleet, r)
             if _repeats(rep, facts):
@@ -112,16 +112,35 @@ def advance_together(
                     and rep.counts[state.WAITING] > 0
                 ):
                     _refuse_first(rep, slots, facts, r, records)
-                    idle = False
-            seconds = _seconds(rep, times, facts)
-            if seconds < np.inf:
-                longest, idle = max(longest, seconds), False
-        ends_s = np.inf if idle else fleet.clocks[first, state.NEXT] + longest
+                    refused = True
+        longest = _longest(fleet, first, behind, facts, times)
+        ends_s = fleet.clocks[first, state.NEXT] + longest if refused or longest > 0.0 else np.inf
         for r in range(first, behind):
             _start(view(fleet, r), facts, times, ends_s, r, records)
         if to_first_end and (records.rows[state.REQUESTS] > ends or any_sent(fleet, first, behind)):
             return True
     return True
+
+
+@compiled
+def _longest(fleet: Replica, first: int, behind: int, facts: Facts, times: PackedTimes) -> float:
+    """Return the seconds of the busiest rank's iteration, 0 where all are idle.
+
+    Experts see the tokens of all ranks, whoever has them: engines exchange no more than there are (vLLM 0.11
+    ``AgRsAll2AllManager`` with sizes, SGLang 0.5 ``DpPaddingMode.SUM_LEN``). Left out: padding to the rank with most
+    tokens, and pipelines, whose experts see those of the busiest everywhere.
+    """
+    tokens, longest = 0, 0.0
+    for r in range(first, behind):
+        tokens += _new_tokens(view(fleet, r), facts)
+    shared_s = shared_seconds(times, tokens / facts.lockstep)
+    for r in range(first, behind):
+        rep = view(fleet, r)
+        even_s = shared_s - shared_seconds(times, 1.0 * _new_tokens(rep, facts)) if facts.stages == 1 else 0.0
+        seconds = _seconds(rep, times, facts, even_s)
+        if seconds < np.inf:
+            longest = max(longest, seconds)
+    return longest
 
 
 @compiled
@@ -197,8 +216,15 @@ def _decode_seconds(times: PackedTimes, facts: Facts, sequences: int, context: i
 
 
 @compiled
-def _seconds(rep: Replica, times: PackedTimes, facts: Facts) -> float:
-    """Seconds of the iteration that was scheduled; infinite where there is nothing to do."""
+def _new_tokens(rep: Replica, facts: Facts) -> int:
+    """New tokens of the iteration that was scheduled."""
+    counts, decodes = rep.counts, rep.counts[state.BATCH_DECODES]
+    return counts[state.BATCH_TOKENS] + (decodes + counts[state.GHOSTS] * (decodes > 0)) * facts.pass_tokens
+
+
+@compiled
+def _seconds(rep: Replica, times: PackedTimes, facts: Facts, further_s: float) -> float:
+    """Seconds of the iteration that was scheduled, with ``further_s`` of the device; infinite with nothing to do."""
     counts = rep.counts
     decodes, tokens, prompts = counts[state.BATCH_DECODES], counts[state.BATCH_TOKENS], counts[state.BATCH_PROMPTS]
     if decodes + prompts == 0:
@@ -209,7 +235,7 @@ def _seconds(rep: Replica, times: PackedTimes, facts: Facts) -> float:
     if facts.stages > 1:
         seconds = round_seconds(times, facts, sequences, context, tokens, prompts, rep.clocks[state.ATTENTION])
     else:
-        seconds = step_seconds(times, sequences, context, tokens, prompts, rep.clocks[state.ATTENTION])
+        seconds = step_seconds(times, sequences, context, tokens, prompts, rep.clocks[state.ATTENTION] + further_s)
     loading = rep.clocks[state.LOADING]
     return max(seconds, loading) if facts.loads_along else seconds + loading
 
