@@ -103,6 +103,7 @@ def test_what_is_not_stated_is_the_engines_default_under_a_load(engine, said):
         scenario(),
         scenario(arrival={"process": "closed", "concurrency": 8, "think_time": 1}),
         scenario(arrival={"process": "poisson", "ramp": [[60, 1], [30, 0], [60, 4]]}, slo={"ttft": 1}),
+        scenario(arrival={"process": "gamma", "rate": 2, "cv": 2, "concurrency": 3}),
         scenario(
             {
                 "kv_tiers": [{"tokens": 10, "bandwidth": 1e9}],
@@ -194,6 +195,10 @@ def test_sweeps_and_overrides_reach_a_load():
             "workload.arrival.process is 'poison'; allowed: trace, poisson",
         ),
         ({"arrival": {"process": "closed"}}, "workload.arrival.concurrency is missing"),
+        (
+            {"arrival": {"process": "poisson", "rate": 4, "concurrency": 2}, "sessions": {"turns": 2}},
+            "workload.arrival.concurrency does not apply to sessions",
+        ),
         (
             {"arrival": {"rate": 4}},
             "workload.arrival.rate does not apply to process all_at_once, ",

@@ -35,6 +35,16 @@ def test_requests_wait_as_long_as_in_a_queue_with_constant_service():
     assert waits_s.mean() == pytest.approx(SHARE / (2.0 * (1.0 - SHARE)) * service_s, abs=3.5 * error_s)
 
 
+def test_a_cap_on_a_rate_moves_the_wait_from_the_server_to_the_client():
+    """One in flight of a server that serves one: nothing changes but from when on times count."""
+    free = one_at_a_time(300, 40.0)
+    capped = replace(free, workload=replace(free.workload, arrival=replace(free.workload.arrival, concurrency=1)))
+    one, other = (sl.simulate(each, intervals=False) for each in (free, capped))
+    assert other.outcome.last_token_s == pytest.approx(one.outcome.last_token_s, rel=1e-6)
+    assert one.queue_s > other.queue_s == pytest.approx(0.0, abs=1e-9)
+    assert any("workload.arrival.concurrency" in said for said in other.warnings)
+
+
 @pytest.mark.parametrize("engine", ["vllm", "tgi"])
 def test_the_mean_latency_rises_with_the_rate(engine):
     """The same requests, whose gaps are scaled."""

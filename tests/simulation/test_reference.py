@@ -285,6 +285,14 @@ def test_a_client_of_a_closed_loop_sends_once_it_has_its_answer() -> None:
     assert outcome.requests.arrival_s.tolist() == [0, 1.5, 3]
 
 
+def test_a_request_that_arrives_waits_for_a_place_before_it_is_sent() -> None:
+    requests = load((0, 4, 3), (0.5, 4, 1), (1, 4, 1), (9, 4, 1))
+    outcome = serve(requests, Rules(), lambda *_: 1.0, concurrency=2)
+    # The second request ends at 2, with whose place the third is sent, when an iteration has just begun.
+    assert outcome.requests.arrival_s.tolist() == [0, 0.5, 2, 9]
+    assert outcome.last_token_s.tolist() == [3, 2, 4, 10]
+
+
 def test_a_turn_follows_the_answer_before_it_and_finds_both_in_the_cache() -> None:
     turns = {"session_id": [0, 0], "think_s": [0.0, 2.5]}
     outcome = served(load((0, 8, 5), (0, 16, 1), **turns), "vllm", prefix_cache=True)

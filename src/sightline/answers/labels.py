@@ -207,11 +207,10 @@ def _arrival(scenario: "ServingScenario") -> str:
         return "all at once"
     rate = "" if arrival.rate is None else f" at {units.digits(arrival.rate)}/s"
     rate = " at varying rates" if arrival.ramp else rate
-    return (
-        (f"arriving{rate}" if rate else "at recorded times")
-        if arrival.process == "trace"
-        else f"{arrival.process}{rate}"
-    )
+    sent = f"{arrival.process}{rate}"
+    if arrival.process == "trace":
+        sent = f"arriving{rate}" if rate else "at recorded times"
+    return f"{sent}, {arrival.concurrency:,} in flight at most" if arrival.concurrency else sent
 
 
 def _layout(plan: "Plan | GenerationPlan") -> list[str]:

@@ -103,6 +103,7 @@ _OTHER_OPTIONS = {
     "--users": "--set 'workload.arrival={process: closed, concurrency: N}', or `sightline plan --objective users`",
     **dict.fromkeys(("--gpus", "--gpu", "--nodes", "--device"), "--cluster '8x NAME'"),
     **dict.fromkeys(("--qps", "--request-rate"), "--rate"),
+    **dict.fromkeys(("--max-concurrency", "--clients"), "--concurrency"),
     **dict.fromkeys(("--batch-size", "--global-batch-size"), "--batch"),
     **dict.fromkeys(("--seq-len", "--seq-length", "--sequence-length", "--max-model-len"), "--sequence"),
     **dict.fromkeys(("--input-len", "--input-tokens", "--prompt-tokens"), "--prompt"),

@@ -26,7 +26,10 @@ def _keys(pairs: str) -> Mapping[str, str]:
 _EVERY: Final = {"model": "model", "cluster": "cluster", "framework": "plan.framework"}
 _TRAINED: Final = _keys("tokens=total_tokens samples=samples epochs=epochs sequence=sequence_length batch=global_batch")
 _GENERATED: Final = _keys("batch=batch prompt=prompt_tokens output=output_tokens")
-_SERVED: Final = _keys("prompt=requests.prompt_tokens output=requests.output_tokens rate=arrival.rate slo=slo")
+_SERVED: Final = _keys(
+    "prompt=requests.prompt_tokens output=requests.output_tokens slo=slo rate=arrival.rate "
+    "concurrency=arrival.concurrency"
+)
 KEYS: Final = {"pretrain": _TRAINED, "finetune": _TRAINED, "generate": _GENERATED, "serve": _SERVED}
 """By task, the keys that options stand for next to those of every task."""
 USUAL_LENGTH: Final = 4096
@@ -76,16 +79,17 @@ def over_files(files: Sequence[object], options: Mapping[str, str]) -> tuple[lis
     mappings = [question_of(document.mapping) for source in sources for document in source.documents]
     tasks = dict.fromkeys(str(stated_at(mapping, "workload.task") or "pretrain") for mapping in mappings)
     settings = dict(_settings(options, list(tasks)))
-    rate = settings.get(_SERVED["rate"])
-    if rate is not None and not all(map(_has_rate, mappings)):
-        del settings[_SERVED["rate"]]
-        settings["workload.arrival"] = f"{{process: poisson, rate: {rate}}}"
+    sent = {name: settings[_SERVED[name]] for name in ("rate", "concurrency") if _SERVED[name] in settings}
+    process = "poisson" if "rate" in sent else "closed"
+    if sent and not all(_has_rate(each) or (process == "closed" and _process(each) == process) for each in mappings):
+        settings = {key: value for key, value in settings.items() if not key.startswith("workload.arrival.")}
+        settings["workload.arrival"] = f"{{{', '.join(f'{k}: {v}' for k, v in {'process': process, **sent}.items())}}}"
     return sources, [f"{key}={value}" for key, value in settings.items()]
 
 
 def inferred(options: Mapping[str, str]) -> str:
-    """Return the task that options are of: serving with a rate or an SLO, generation with lengths or an engine."""
-    if {"rate", "slo"} & options.keys():
+    """Return the task that options are of: serving with a load or an SLO, generation with lengths or an engine."""
+    if {"rate", "concurrency", "slo"} & options.keys():
         return "serve"
     framework = options.get("framework")
     is_engine = framework in catalog.names("engines") and framework not in catalog.names("frameworks")
@@ -94,8 +98,13 @@ def inferred(options: Mapping[str, str]) -> str:
 
 def _has_rate(mapping: Any) -> bool:
     """Whether requests of a load arrive by a process that has a rate."""
+    return _process(mapping) in ("poisson", "gamma", "constant", "trace")
+
+
+def _process(mapping: Any) -> Any:
+    """The process by which requests of a load arrive."""
     usual = "trace" if stated_at(mapping, "workload.trace") else ""
-    return (stated_at(mapping, "workload.arrival.process") or usual) in ("poisson", "gamma", "constant", "trace")
+    return stated_at(mapping, "workload.arrival.process") or usual
 
 
 def _settings(options: Mapping[str, str], tasks: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -135,8 +144,10 @@ def _usual(whole: Mapping[str, Any], task: str) -> Iterator[tuple[str, Any]]:
         yield from ((KEYS[task][name], value) for name, value in _USUAL.items() if name in KEYS.get(task, ()))
         if task == "serve":
             yield "workload.requests.count", USUAL_REQUESTS
-    if stated_at(whole, _SERVED["rate"]) is not None:
-        yield "workload.arrival.process", "poisson"
+    for name, process in (("rate", "poisson"), ("concurrency", "closed")):
+        if stated_at(whole, _SERVED[name]) is not None:
+            yield "workload.arrival.process", process
+            return
 
 
 def _usual_length(model: Any) -> int:

@@ -33,10 +33,10 @@ class _Use(NamedTuple):
 
 
 _USES: Mapping[str, _Use] = {
-    "trace": _Use(takes=("rate",)),
-    "poisson": _Use(needs=("rate",)),
-    "gamma": _Use(needs=("rate", "cv")),
-    "constant": _Use(needs=("rate",)),
+    "trace": _Use(takes=("rate", "concurrency")),
+    "poisson": _Use(needs=("rate",), takes=("concurrency",)),
+    "gamma": _Use(needs=("rate", "cv"), takes=("concurrency",)),
+    "constant": _Use(needs=("rate",), takes=("concurrency",)),
     "closed": _Use(needs=("concurrency",), takes=("think_time", "ramp_up")),
     "all_at_once": _Use(),
 }
@@ -76,6 +76,8 @@ def read_arrival(stated: object, complaints: Complaints, *, has_trace: bool, tur
         meant = ", ".join(name for name in for_it if name != "trace") or "poisson, gamma, constant"
         whole = f"; {_replacing(stated, process, uses, allowed)}" if name == wrong[-1] else ""
         complaints.add(f"workload.arrival.{name} does not apply to process {why}; {name} applies to {meant}{whole}")
+    if turns and process != "closed" and "concurrency" in given:
+        complaints.add(f"workload.arrival.concurrency does not apply to sessions of process {process}; allowed: closed")
     return description_of(Arrival, {**values, "ramp": ramp})
 
 

@@ -110,6 +110,8 @@ def searched_as(scenario: ServingScenario) -> str:
     stated = scenario.workload.arrival
     if stated.process not in OPEN:
         return f"workload.arrival.process {stated.process} has no rate; searching with Poisson arrivals"
+    if stated.concurrency:
+        return "workload.arrival.concurrency is ignored; each simulation sends requests when they arrive"
     return "workload.arrival.ramp is ignored; each simulation uses one constant rate" if stated.ramp else ""
 
 

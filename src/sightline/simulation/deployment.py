@@ -268,7 +268,7 @@ def deployment_of(scenario: ServingScenario, pools: Sequence[Pool], transfers: F
         transfers=transfers,
         router=scenario.plan.router,
         concurrency=arrival.concurrency or 0,
-        think_s=arrival.think_time_s,
+        think_s=arrival.think_time_s if arrival.process == "closed" else 0.0,
         ramp_up_s=arrival.ramp_up_s,
         scaling=scaling,
     )

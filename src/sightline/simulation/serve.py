@@ -82,11 +82,11 @@ class Deployment:
     """Seconds that keys and values take to those, by tokens of the prompt, on the axis of contexts of the tables."""
     router: str = "round-robin"
     concurrency: int = 0
-    """Clients of a closed loop, each of which waits for its answer; 0: requests come when they come."""
+    """Places of requests in flight, such as the clients of a closed loop; 0: requests come when they come."""
     ramp_up_s: float = 0.0
     """Seconds over which these clients begin, evenly."""
     think_s: float = 0.0
-    """Seconds between an answer and its client's next request."""
+    """Seconds between an answer and the next request in its place."""
     scaling: Scaling | None = None
     """Of one pool: how many of its replicas there are; None: all of them, all the time."""
 

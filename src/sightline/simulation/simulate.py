@@ -76,6 +76,8 @@ GROWING = 2.0
 """How much longer all requests wait than the first quarter where waits grow: 4 times in a long overload, else once."""
 END_STEP = 1.1
 """Factor between the first two rates that are tried at the ends of the iteration times, near the capacity."""
+HELD_BACK = 0.9
+"""Share of the places for requests in flight that are taken from which on most requests wait for one."""
 FRONT_END_FULL = 0.9
 """Share of the time from which on the front end limits a server."""
 Factors = tuple[float, float]
@@ -247,6 +249,12 @@ def _load_warnings(server: Server, scenario: ServingScenario, figures: Mapping[s
         yield (
             "all requests arrive at once; set their rate with --rate (workload.arrival), or use --capacity to find the "
             "highest rate that meets workload.slo"
+        )
+    arrival, in_flight = scenario.workload.arrival, figures["requests_per_s"] * (figures["latency_s"]["mean"] or 0.0)
+    if arrival.concurrency and arrival.process != "closed" and in_flight > HELD_BACK * arrival.concurrency:
+        yield (
+            f"workload.arrival.concurrency {arrival.concurrency} holds requests back: {in_flight:.3g} are in flight on "
+            "average, and times count from when each is sent"
         )
     scale = server.scenario.plan.autoscale
     if scale is not None and scale.target is None:

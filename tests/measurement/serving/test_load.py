@@ -78,7 +78,7 @@ def test_an_open_loop_waits_for_nobody():
 
 
 def test_a_closed_loop_has_as_many_users():
-    records, _, _ = send(load(20, spacing_s=0.0), concurrency=3)
+    records, _, _ = send(load(20, spacing_s=0.0), concurrency=3, closed=True)
     begins, ends = (np.array([record[key] for record in records]) for key in ("sent_s", "ended_s"))
     busy = [int(np.sum((begins <= at) & (at < ends))) for at in begins]
     assert max(busy) == 3

@@ -52,6 +52,14 @@ def test_an_open_loop_sends_at_the_arrivals():
     assert all(begun >= intended for _, intended, begun, _ in rows)
 
 
+def test_a_request_waits_for_a_place_and_is_due_when_it_has_one():
+    rows = sent(open_loop, [part([0.0, 0.0, 0.0, 0.1])], concurrency=2)
+    intended, ended = ([row[place] for row in rows] for place in (1, 3))
+    assert intended[:2] == [0.0, 0.0]
+    assert intended[2] >= min(ended[:2])
+    assert intended[3] == pytest.approx(0.1)
+
+
 def test_a_turn_waits_for_the_one_before_and_its_think_time():
     turns = part([0.0] * 3, session_id=np.array([4, 4, 4]), think_s=np.full(3, 0.005))
     rows = sent(open_loop, [turns])

@@ -115,16 +115,13 @@ def result_of(client: Client, document: Any, place: str) -> Result:
     figures = {ours: sum(map(bool, value)) if isinstance(value, list) else value for ours, value in figures.items()}
     if client.is_log and left_out[FAILED]:
         figures |= {"completed": len(rows or ()), "failed": left_out[FAILED]}
-    stated = {ours: _at(run, paths) for ours, paths in client.load.items()}
-    arrival = _arrival(stated)
-    capped = ["concurrency"] if _number(stated.get("concurrency")) and "rate" in arrival else []
     return Result(
         client=client,
         rows=rows and sorted(rows, key=lambda row: _number(row.get("arrival_s")) or 0.0),
         left_out={reason: count for reason, count in left_out.items() if count},
-        unread=(*(client.load[ours] for ours in capped), *(path for path in client.changes.split() if _at(run, path))),
+        unread=tuple(path for path in client.changes.split() if _at(run, path)),
         figures={ours: float(n) for ours, n in figures.items() if _number(n) is not None and (n or ours != "failed")},
-        arrival=arrival,
+        arrival=_arrival({ours: _at(run, paths) for ours, paths in client.load.items()}),
     )
 
 
@@ -185,7 +182,7 @@ def _arrival(stated: Mapping[str, Any]) -> dict[str, Any]:
     if process in ("poisson", "constant") and rate:
         burstiness = _number(stated.get("burstiness")) or 1.0
         bursts = {"process": "gamma", "cv": burstiness**-0.5} if burstiness != 1.0 else {"process": process}
-        return {**bursts, "rate": rate}
+        return {**bursts, "rate": rate, **({"concurrency": int(clients_)} if clients_ else {})}
     return {"process": process} if process == "all_at_once" else {}
 
 

@@ -105,8 +105,8 @@ def _of_client(client: Client, document: Any, place: str, on_remark: OnRemark) -
     timed = {TIME: (TIME,)} if TIME in names else {}
     if not timed and not result.arrival:
         on_remark(f"{place} has no times; requests arrive all at once, or as set in workload.arrival")
-    # Recorded times are how requests were sent, unless each waited for an answer before it.
-    arrival = result.arrival if not timed or result.arrival.get("process") == "closed" else {}
+    # Recorded times are how requests were sent, unless they waited for answers.
+    arrival = result.arrival if not timed or "concurrency" in result.arrival else {}
     shape = Shape(name=client.name, columns={**timed, **SIZES}, optional=MEASURED, arrival=arrival)
     return shape, _rows(result.rows, tuple(dict.fromkeys((*names, *shape.columns))))
 

@@ -339,13 +339,22 @@ class Turns:
             ended.set_result(time.perf_counter_ns())
 
 
-async def open_loop(load: Iterable[Requests], send: Send, begin_ns: int) -> None:
-    """Send every request at its time: one that waits for its answer never delays another."""
-    turns = Turns(begin_ns)
+async def open_loop(load: Iterable[Requests], send: Send, begin_ns: int, *, concurrency: int = 0) -> None:
+    """Send every request at its time: one that waits for its answer never delays another.
+
+    With a ``concurrency``, each waits for one of so many places first, and is due when it has one.
+    """
+    turns, places = Turns(begin_ns), asyncio.Semaphore(concurrency)
+
+    async def in_place(row: Row, intended_ns: int) -> None:
+        waits = places.locked()
+        async with places:
+            await send(row, time.perf_counter_ns() if waits else intended_ns)
+
     async with asyncio.TaskGroup() as group:
         for row in all_rows(load):
             await sleep_until(begin_ns + round(row.arrival_s * 1e9))
-            group.create_task(turns.send(row, send))
+            group.create_task(turns.send(row, in_place if concurrency else send))
 
 
 async def closed_loop(
@@ -406,7 +415,9 @@ class ClientSettings:
     key_variable: str = ""
     """Environment variable that the key among the headers is from, for errors to name."""
     concurrency: int = 0
-    """Users of a closed loop; 0: requests are sent at their times."""
+    """Requests in flight at most; 0: any number."""
+    closed: bool = False
+    """Whether these are users who wait for their answers; else requests are sent at their times."""
     think_s: float = 0.0
     ramp_up_s: float = 0.0
     """Seconds over which they begin."""
@@ -472,7 +483,7 @@ async def _send(
         prompts.answered(row, prompt, "".join(answer.stream.text), answer.stream.token_ids)
         on_record(record_of(row, answer, intended_ns, begin_ns))
 
-    if settings.concurrency:
+    if settings.closed:
         await closed_loop(
             load,
             send,
@@ -482,7 +493,7 @@ async def _send(
             ramp_up_s=settings.ramp_up_s,
         )
     else:
-        await open_loop(load, send, begin_ns)
+        await open_loop(load, send, begin_ns, concurrency=settings.concurrency)
     return (time.perf_counter_ns() - begin_ns) / 1e9
 
 
