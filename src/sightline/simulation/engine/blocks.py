@@ -21,12 +21,12 @@ _OF_REQUEST = 3
 def block_key(slots: Slots, slot: int, block: int, block_tokens: int) -> int:
     """Return what identifies the content of a sequence's block, never 0.
 
-    Within the shared prefix that is the prefix, then the conversation, else the request alone.
+    Within the shared prefix that is the prefix, then the conversation's transcript, else the request alone.
     """
     if slots[slot].prefix_id >= 0 and (block + 1) * block_tokens <= slots[slot].prefix_tokens:
         return mixed(slots[slot].prefix_id * 4 + _OF_PREFIX, block)
     if slots[slot].session_id >= 0:
-        return mixed(slots[slot].session_id * 4 + _OF_SESSION, block)
+        return mixed(slots[slot].session_id * 4 + _OF_SESSION + (slots[slot].transcript << 40), block)
     return mixed(slots[slot].request * 4 + _OF_REQUEST, block)
 
 

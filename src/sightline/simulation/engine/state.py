@@ -166,8 +166,8 @@ def record(integers: str, floats: str = "") -> np.dtype[np.void]:
 
 
 SLOT: Final = record(
-    "request prompt output prefix_id prefix_tokens session_id priority cached preemptions generated computed keyed "
-    "place order done_at following preceding next_turn decoded held further prefilled_by",
+    "request prompt output prefix_id prefix_tokens session_id transcript priority cached preemptions generated "
+    "computed keyed place order done_at following preceding next_turn decoded held further prefilled_by",
     "arrival_s scheduled_s first_s token_s think_s prefilled_s ready_s",
 )
 """A request under way. ``request``: its number in the load. ``cached``: tokens of its prompt that the prefix cache had
