@@ -41,6 +41,8 @@ class Sequence:
     preemptions: int = 0
     per_pass: int = 1
     """Tokens that a decode pass computes of it."""
+    expected: int = 0
+    """Tokens of its prompt that were not cached when it was routed."""
     further: int = 0
     """Tokens of its answer that another replica generates."""
 

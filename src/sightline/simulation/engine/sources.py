@@ -140,7 +140,7 @@ def take_slot(sources: Sources, slots: Slots, part: Part) -> int:
     slots[slot].priority = part[i].priority
     slots[slot].scheduled_s = -1.0
     slots[slot].cached = slots[slot].preemptions = slots[slot].generated = slots[slot].computed = 0
-    slots[slot].keyed = slots[slot].further = 0
+    slots[slot].keyed = slots[slot].further = slots[slot].expected = 0
     slots[slot].prefilled_s = slots[slot].ready_s = np.nan
     slots[slot].prefilled_by = NOTHING
     slots[slot].place = slots[slot].done_at = slots[slot].next_turn = NOTHING

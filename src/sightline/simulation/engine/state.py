@@ -91,7 +91,9 @@ FIRST_SENT: Final = 38
 LAST_SENT: Final = 39
 ENTERING: Final = 40
 """Requests that the front end has not handed over yet."""
-COUNTS: Final = 41
+QUEUED_TOKENS: Final = 41
+"""Tokens that waiting requests will hold, and those that their router expected to be computed."""
+COUNTS: Final = 42
 # Behind these, of each tier behind the cache, in order:
 TIER_FIRST: Final = 0
 """The first in the queue of its blocks, the least recently used one."""
@@ -167,13 +169,14 @@ def record(integers: str, floats: str = "") -> np.dtype[np.void]:
 
 SLOT: Final = record(
     "request prompt output prefix_id prefix_tokens session_id transcript priority cached preemptions generated "
-    "computed keyed place order done_at following preceding next_turn decoded held further prefilled_by",
+    "computed expected keyed place order done_at following preceding next_turn decoded held further prefilled_by",
     "arrival_s scheduled_s first_s token_s think_s prefilled_s ready_s",
 )
 """A request under way. ``request``: its number in the load. ``cached``: tokens of its prompt that the prefix cache had
 when it was first scheduled. ``generated``: tokens that it had when it was last put off, or when its decoding began.
 ``computed``: tokens in the cache while its prompt is processed; while it waits, blocks that were found of it when the
 queue was last sorted by that. ``keyed``: its leading blocks that others may find.
+``expected``: tokens of its prompt that were not cached when it was routed, where its router counts them.
 ``place``: its row in the table of blocks. ``order``: its number among those that arrived, and, from its admission on,
 among those that its replica admitted, unless the policy goes by arrival. ``done_at``: the
 replica's decode step that yields its last token, `NOTHING` before it decodes. ``following``, ``preceding``: its
