@@ -257,7 +257,7 @@ def _advance_all(loop: Loop, until: float) -> bool:
     """
     fleet, entries, n = loop.fleet, loop.entries, loop.fleet.counts.shape[0]
     answered = loop.sources.credits.size > 0 or loop.sources.counts[SESSIONS] > 0
-    if not answered:
+    if not answered and not _share_stores(fleet):
         if not _advance_each(loop, 0, entries, until):
             return False
         if entries < n and any_sent(fleet, 0, entries):
@@ -278,6 +278,13 @@ def _advance_all(loop: Loop, until: float) -> bool:
         behind = first + loop.facts[fleet.counts[first, state.POOL]].lockstep
         if loop.records.rows[state.REQUESTS] > ends or any_sent(fleet, first, behind):
             return True
+
+
+@compiled
+def _share_stores(fleet: Replica) -> bool:
+    """Whether replicas have stores together, so that what one does next depends on what others did before."""
+    tiers = (fleet.counts.shape[1] - state.COUNTS) // state.TIER_COUNTS
+    return fleet.stores.size < fleet.counts.shape[0] * tiers * state.STORE_COUNTS
 
 
 @compiled
