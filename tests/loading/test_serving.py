@@ -46,7 +46,17 @@ def test_every_key_of_the_interface_is_read():
         scenario(
             requests={"count": 1e3, "prompt_tokens": lognormal, "output_tokens": [100, 200]},
             arrival={"process": "gamma", "rate": 4, "cv": 2, "think_time": "2 s"},
-            sessions={"turns": {"distribution": "uniform", "low": 1, "high": 5}, "prefix_tokens": "1k", "prefixes": 4},
+            sessions={
+                "turns": {"distribution": "uniform", "low": 1, "high": 5},
+                "prefix_tokens": "1k",
+                "prefixes": 4,
+                "calls": 3,
+                "tool_tokens": [10, 20],
+                "context_tokens": "8k",
+                "summary_tokens": 500,
+                "agents": 2,
+                "tool_time": {"distribution": "lognormal", "mean": "500 ms", "cv": 3},
+            },
             slo={"ttft": "300 ms", "tpot": 0.05, "latency": "1 min", "percentile": 99},
             seed=7,
         )
@@ -56,7 +66,17 @@ def test_every_key_of_the_interface_is_read():
     assert workload.requests == RequestShape(count=1000, prompt_tokens=prompts, output_tokens=outputs)
     assert workload.arrival == Arrival(process="gamma", rate=4.0, cv=2.0, think_time_s=2.0)
     turns = Lengths(distribution="uniform", low=1.0, high=5.0)
-    assert workload.sessions == Sessions(turns=turns, prefix_tokens=1024, prefixes=4)
+    assert workload.sessions == Sessions(
+        turns=turns,
+        prefix_tokens=1024,
+        prefixes=4,
+        calls=3,
+        tool_tokens=Lengths(distribution="empirical", values=(10.0, 20.0)),
+        tool_time_s=Lengths(distribution="lognormal", mean=0.5, deviation=1.5, low=1e-3),
+        context_tokens=8192,
+        summary_tokens=500,
+        agents=2,
+    )
     assert workload.slo == Slo(ttft_s=0.3, tpot_s=0.05, latency_s=60.0, percentile=99.0)
     assert workload.seed == 7
 

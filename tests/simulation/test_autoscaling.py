@@ -43,7 +43,7 @@ def counts(of: Lifetimes, at: np.ndarray) -> np.ndarray:
     more=st.integers(0, 3),
     target=st.integers(1, 30),
     bursts=st.lists(st.tuples(st.floats(0.0, 900.0), st.integers(1, 150)), min_size=1, max_size=3),
-    router=st.sampled_from(["round-robin", "least-load", "prefix-aware", "weighted"]),
+    router=st.sampled_from(["round-robin", "least-load", "prefix-aware", "weighted", "precise-prefix"]),
 )
 @settings(max_examples=15, deadline=None)
 def test_every_request_completes_on_replicas_that_are_there(server, least, more, target, bursts, router):

@@ -127,7 +127,7 @@ def test_prompts_that_a_replica_takes_at_once_are_limited():
     assert iterations.running[iterations.replica < 2].max() == 1
 
 
-@pytest.mark.parametrize("router", ["round-robin", "least-load", "weighted"])
+@pytest.mark.parametrize("router", ["round-robin", "least-load", "weighted", "precise-prefix"])
 def test_faster_replicas_get_more_requests(router):
     arrival = {"process": "poisson", "rate": 60.0}
     scenario = serving(cluster=UNLIKE, count=1000, arrival=arrival, plan={"router": router, "tensor_parallel": 1})
@@ -140,6 +140,20 @@ def test_faster_replicas_get_more_requests(router):
     if router == "round-robin":
         fast, slow = (pool.facts.speed for pool in server.deployment(scenario).pools)
         assert each[0] / each[2] == pytest.approx(fast / slow, rel=0.02)
+
+
+def test_a_router_that_knows_the_caches_keeps_conversations_together_and_loads_even():
+    asked = {"sessions": {"turns": 6}, "count": 900, "prompt_tokens": 600, "output_tokens": 80}
+    arrival = {"process": "poisson", "rate": 30, "think_time": 2}
+    found = {}
+    for router in ("round-robin", "least-load", "precise-prefix"):
+        plan = {"router": router, "replicas": 4, "tensor_parallel": 1}
+        scenario = serving(cluster="4x h100-sxm-80gb", arrival=arrival, plan=plan, **asked)
+        found[router] = server_of(scenario).serve(scenario)
+    hits = {router: out.cached_tokens.sum() / out.requests.prompt_tokens.sum() for router, out in found.items()}
+    assert hits["precise-prefix"] > 1.3 * max(hits["round-robin"], hits["least-load"])
+    work = np.bincount(found["precise-prefix"].replica, minlength=4)
+    assert work.max() < 1.5 * work.min()
 
 
 def test_each_kind_of_devices_has_its_own_times_and_cache():

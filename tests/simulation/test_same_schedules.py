@@ -223,6 +223,7 @@ def loads(draw: st.DrawFn) -> Requests:
         prefix_id=shared,
         prefix_tokens=np.where(shared < 0, 0, np.minimum(prompts, PREFIXES[shared])),
         session_id=session,
+        transcript=np.where(session < 0, 0, column(st.sampled_from([0, 0, 1]))),
         think_s=column(st.floats(0.001, 0.2)),
         priority=column(st.integers(0, 2)),
     )

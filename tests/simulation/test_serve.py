@@ -143,7 +143,7 @@ def test_a_full_cache_puts_sequences_off_that_all_complete():
     assert out.gap_counts.sum() == (out.requests.output_tokens - 1).sum()
 
 
-@pytest.mark.parametrize("router", ["round-robin", "least-load", "prefix-aware", "weighted"])
+@pytest.mark.parametrize("router", ["round-robin", "least-load", "prefix-aware", "weighted", "precise-prefix"])
 def test_replicas_share_a_load(router):
     out = _served(_scenario(arrival={"process": "poisson", "rate": 20}, replicas=3, router=router))
     assert (out.status == COMPLETED).all()

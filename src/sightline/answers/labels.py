@@ -189,7 +189,7 @@ def _conversations(sessions: "Sessions | None") -> str:
     if sessions is None:
         return ""
     shared = f"; {sessions.prefix_tokens:,} shared" if sessions.prefix_tokens else ""
-    turns = f"{'; ' if shared == '' else ' and '}all turns before" if sessions.turns != 1 else ""
+    turns = f"{'; ' if shared == '' else ' and '}all turns before" if (sessions.turns, sessions.calls) != (1, 1) else ""
     return f" ({(shared + turns).removeprefix('; ')} prefix tokens)" if shared or turns else ""
 
 

@@ -230,10 +230,39 @@ def _sessions(stated: object, base: Path, complaints: Complaints) -> Sessions | 
     if stated is None:
         return None
     values = check(keys_of(Sessions), stated, "workload.sessions", complaints).values
-    if "turns" not in values:
-        return None
-    turns = _number_or_lengths(values["turns"], "workload.sessions.turns", whole(), base, complaints)
-    return None if turns is None else Sessions(**{**values, "turns": turns})
+    for name in {"turns", "calls", "tool_tokens"} & values.keys():
+        values[name] = _number_or_lengths(values[name], f"workload.sessions.{name}", whole(), base, complaints)
+    if "tool_time" in values:
+        values["tool_time"] = _seconds(values["tool_time"], "workload.sessions.tool_time", base, complaints)
+    needs = [("tool_tokens", "calls"), ("tool_time", "calls"), ("summary_tokens", "context_tokens")]
+    for name, needed in needs:
+        if values.get(name) and needed not in values:
+            complaints.add(f"workload.sessions.{name} applies to {needed}, which is missing")
+    return None if None in values.values() else description_of(Sessions, values)
+
+
+def _seconds(stated: object, key: str, base: Path, complaints: Complaints) -> float | Lengths | None:
+    """Seconds, or a distribution of them."""
+    if not isinstance(stated, Mapping | list):
+        return complaints.note(_span, stated, key)
+    if isinstance(stated, Mapping):
+        read = {name: complaints.note(_span, stated[name], f"{key}.{name}") for name in {*_SPANS} & stated.keys()}
+        stated = {**stated, **{name: span for name, span in read.items() if span is not None}}
+        if not {"low", "min"} & stated.keys() and stated.get("distribution") != "uniform":
+            stated["low"] = SHORTEST_S
+    return read_lengths(stated, key, complaints, base)
+
+
+def _span(stated: object, key: str) -> float:
+    try:
+        return quantity(SECONDS, zero=True)(stated)
+    except InputError as error:
+        raise InputError(f"{key} {error}") from None
+
+
+_SPANS = ("mean", "deviation", "low", "high", "min", "max")
+SHORTEST_S = 1e-3
+"""What is drawn below is cut there."""
 
 
 def _slo(stated: object, complaints: Complaints, remarks: list[str]) -> Slo | None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 DEGREES = ("tensor_parallel", "pipeline_parallel", "data_parallel", "expert_parallel")
 """Fields of a plan that are degrees of one replica of a served model; a training plan has them too."""
 Scheduler = Literal["fcfs", "priority"]
-Router = Literal["round-robin", "least-load", "prefix-aware", "weighted"]
+Router = Literal["round-robin", "least-load", "prefix-aware", "weighted", "precise-prefix"]
 SERVING_ONLY = (
     *("scheduler", "router", "kv_tiers", "lora_adapters", "autoscale", "attention_data_parallel"),
     "max_concurrent_requests",

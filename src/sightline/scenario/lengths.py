@@ -42,12 +42,13 @@ class Lengths:
             f.name: getattr(self, f.name) for f in fields(self) if f.name in {*own, *cut}
         }
 
-    def sampled(self, random: "np.random.Generator", count: int) -> Array:
-        """Return so many random lengths, whole and from ``low`` to ``high``.
+    def sampled(self, random: "np.random.Generator", count: int, *, whole: bool = True) -> Array:
+        """Return so many random lengths, whole and from ``low`` to ``high``; seconds need not be ``whole``.
 
         Drawn in several calls they are the same as in one.
         """
-        return np.clip(np.round(self._random(random, count)), max(1.0, self.low), self.high)
+        drawn = self._random(random, count)
+        return np.clip(np.round(drawn), max(1.0, self.low), self.high) if whole else np.clip(drawn, self.low, self.high)
 
     def _random(self, random: "np.random.Generator", count: int) -> Array:
         if self.distribution == "empirical":

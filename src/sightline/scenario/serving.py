@@ -61,6 +61,18 @@ class Sessions:
     """Tokens that conversations begin with and share, such as a system prompt; they come before the first turn's."""
     prefixes: Annotated[int, whole()] = 1
     """How many different ones of those there are; a conversation has one of them, chosen evenly."""
+    calls: Annotated[int | Lengths, anything] = 1
+    """Calls of each turn: of an agent that goes on with what a tool answered, one after the other."""
+    tool_tokens: Annotated[int | Lengths, anything] = 1
+    """Of agents: new tokens of each further call of a turn, the tool's answer."""
+    tool_time_s: Annotated[float | Lengths, Key(anything, "tool_time")] = 0.0
+    """Of agents: seconds that a tool takes between two calls: a number or a distribution."""
+    context_tokens: Annotated[int | None, tokens()] = None
+    """Longest prompt with its answer; before a longer one all that was said behind the prefix becomes a summary."""
+    summary_tokens: Annotated[int, tokens(0)] = 0
+    """Tokens of that summary."""
+    agents: Annotated[int, whole()] = 1
+    """Agents that begin together and have the same prefix, each with turns of its own."""
 
 
 @description

@@ -40,6 +40,9 @@ class Requests:
     """How many of the prompt's first tokens that are."""
     session_id: Integers = field(default_factory=_none)
     """Turns of one conversation, in order: each prompt begins with the previous turn's prompt and answer. -1: none."""
+    transcript: Integers = field(default_factory=_none)
+    """Which transcript of its conversation a turn goes on with: behind the shared prefix, only turns of the same number
+    begin alike."""
     think_s: Floats = field(default_factory=lambda: np.zeros(0))
     """Of a turn: seconds between the end of the previous answer and this prompt; ``arrival_s`` is then the earliest."""
     priority: Integers = field(default_factory=_none)
@@ -62,7 +65,8 @@ class Requests:
         return Requests(**{f.name: getattr(self, f.name)[rows] for f in fields(self)})
 
 
-_NEUTRAL = {"prefix_id": -1, "prefix_tokens": 0, "session_id": -1, "think_s": 0.0, "priority": 0, "adapter": -1}
+_NEUTRAL = {"prefix_id": -1, "session_id": -1, "adapter": -1, "think_s": 0.0}
+_NEUTRAL |= dict.fromkeys(("prefix_tokens", "transcript", "priority"), 0)
 
 
 def joined(parts: Sequence[Requests]) -> Requests:
@@ -164,7 +168,7 @@ class _Curve:
         return np.asarray(self._begins[stage] + (expected - self._expected[stage]) / self._rates[stage])
 
 
-ARRIVALS, PROMPTS, OUTPUTS, TURNS, PREFIXES, ADAPTERS = range(6)
+ARRIVALS, PROMPTS, OUTPUTS, TURNS, PREFIXES, ADAPTERS, CALLS, TOOLS, PAUSES = range(9)
 """Streams of random numbers: each has its own, so that a change of one leaves the others as they are."""
 
 CONVERSATIONS = 4096
@@ -193,8 +197,8 @@ def drawn_parts(workload: Serve, plan: GenerationPlan, part: int) -> Iterator[Re
 class Drawn:
     """Draws lengths of one kind, in any number of calls."""
 
-    def __init__(self, lengths: int | Lengths, random: "np.random.Generator") -> None:
-        """Draw from lengths; a number is always that one."""
+    def __init__(self, lengths: float | Lengths, random: "np.random.Generator") -> None:
+        """Draw from lengths, or from seconds; a number is always that one."""
         self._lengths = lengths
         self._random = random
 
@@ -209,7 +213,13 @@ class Drawn:
         """Return so many further numbers."""
         if isinstance(self._lengths, Lengths):
             return self._lengths.sampled(self._random, count).astype(np.int64)
-        return np.full(count, self._lengths)
+        return np.full(count, self._lengths, np.int64)
+
+    def next_seconds(self, count: int) -> Floats:
+        """Return so many further numbers that are not whole."""
+        if isinstance(self._lengths, Lengths):
+            return self._lengths.sampled(self._random, count, whole=False)
+        return np.full(count, self._lengths, np.float64)
 
 
 class Adapters:
@@ -257,16 +267,21 @@ class _Single:
 class _Sessions:
     """Turns of conversations: those of one follow each other, and all have the arrival of the first.
 
-    The rate of the load is that of requests, so that conversations begin at that rate over their mean turns.
+    The rate of the load is that of requests, so that conversations begin at that rate over their mean turns, times the
+    calls of each for agents.
     """
 
     def __init__(self, workload: Serve, shape: RequestShape, sessions: Sessions) -> None:
         self._sessions = sessions
         self._turns = Drawn(sessions.turns, stream(workload.seed, TURNS))
+        self._calls = Drawn(sessions.calls, stream(workload.seed, CALLS))
+        self._tools = Drawn(sessions.tool_tokens, stream(workload.seed, TOOLS))
+        self._pauses = Drawn(sessions.tool_time_s, stream(workload.seed, PAUSES))
         self._prompts = Drawn(shape.prompt_tokens, stream(workload.seed, PROMPTS))
         self._outputs = Drawn(shape.output_tokens, stream(workload.seed, OUTPUTS))
         self._prefixes = stream(workload.seed, PREFIXES)
-        self._arrivals = Arrivals(workload.arrival, stream(workload.seed, ARRIVALS), self._turns.mean)
+        requests = self._turns.mean * self._calls.mean * sessions.agents
+        self._arrivals = Arrivals(workload.arrival, stream(workload.seed, ARRIVALS), requests)
         self._think_s = workload.arrival.think_time_s
         self._closed = workload.arrival.process == "closed"
         self._begun = 0
@@ -281,27 +296,58 @@ class _Sessions:
         return ready[:count]
 
     def _conversations(self, count: int) -> Requests:
-        """So many further conversations, all their turns."""
-        turns = self._turns.next(count)
-        session = np.repeat(np.arange(count), turns)
-        first = np.repeat(np.cumsum(turns) - turns, turns)
-        outputs = self._outputs.next(session.size)
-        # A prompt begins with the prefix and with all that was said before.
-        so_far = np.cumsum(self._prompts.next(session.size) + outputs)
-        before = (so_far - outputs) - np.concatenate([[0], so_far])[first]
-        prefix = (self._prefixes.random(count) * self._sessions.prefixes).astype(np.int64)
-        shared = np.full(session.size, self._sessions.prefix_tokens)
-        thinks = self._closed | (np.arange(session.size) > first)
-        self._begun += count
+        """So many further conversations of each agent, all their turns."""
+        agents = self._sessions.agents
+        turns = self._turns.next(count * agents)
+        calls = self._calls.next(int(turns.sum()))
+        # Of each call its agent's conversation, and whether it is the first of a turn, and of the conversation.
+        session = np.repeat(np.repeat(np.arange(count * agents), turns), calls)
+        asked = np.concatenate([np.arange(1), np.cumsum(calls)[:-1]])
+        begun = np.concatenate([np.arange(1), np.flatnonzero(np.diff(session)) + 1])
+        new, outputs = self._prompts.next(session.size), self._outputs.next(session.size)
+        thinks = np.full(session.size, self._think_s)
+        if asked.size < session.size:
+            tool = np.delete(np.arange(session.size), asked)
+            new[tool], thinks[tool] = self._tools.next(tool.size), self._pauses.next_seconds(tool.size)
+        if not self._closed:
+            thinks[begun] = 0.0
+        shared = self._sessions.prefix_tokens
+        prompts, transcript = _said(new, outputs, begun, self._sessions)
+        prefix = np.repeat((self._prefixes.random(count) * self._sessions.prefixes).astype(np.int64), agents)
+        self._begun += count * agents
         return Requests(
-            arrival_s=self._arrivals.next(count)[session],
-            prompt_tokens=before + shared,
+            arrival_s=self._arrivals.next(count)[session // agents],
+            prompt_tokens=prompts + shared,
             output_tokens=outputs,
-            prefix_id=prefix[session] if self._sessions.prefix_tokens else np.full(session.size, -1),
-            prefix_tokens=shared,
-            session_id=session + self._begun - count,
-            think_s=np.where(thinks, self._think_s, 0.0),
+            prefix_id=prefix[session] if shared else np.full(session.size, -1),
+            prefix_tokens=np.full(session.size, shared),
+            session_id=session + self._begun - count * agents,
+            transcript=transcript,
+            think_s=thinks,
         )
+
+
+def _said(new: Integers, outputs: Integers, begun: Integers, sessions: Sessions) -> tuple[Integers, Integers]:
+    """The tokens of each prompt behind the shared prefix, and the number of its transcript.
+
+    A prompt has all that was said before it; where that and its answer would be too long for the context, a summary of
+    it. ``begun`` are the first rows of conversations.
+    """
+    so_far = np.cumsum(new + outputs)
+    rows = np.diff(np.append(begun, new.size))
+    prompts = so_far - outputs - np.repeat(np.concatenate([[0], so_far])[begun], rows)
+    transcript = np.zeros(new.size, np.int64)
+    if sessions.context_tokens is None:
+        return prompts, transcript
+    longest = sessions.context_tokens - sessions.prefix_tokens
+    for first, last in zip(begun.tolist(), (begun + rows).tolist(), strict=True):
+        row = first + 1
+        while (beyond := np.flatnonzero((prompts + outputs)[row:last] > longest)).size:
+            row += int(beyond[0])
+            prompts[row:last] += sessions.summary_tokens + new[row] - prompts[row]
+            transcript[row:last] += 1
+            row += 1
+    return prompts, transcript
 
 
 PART = 65_536

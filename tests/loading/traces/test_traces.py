@@ -723,8 +723,8 @@ def test_requests_that_agents_hand_to_others_are_told(tmp_path):
     turn = {"t": 0.0, "in": 9, "out": 3, "api_time": 1.0}
     talk = {"hash_id_scope": "local", "requests": [turn, {"t": 2.0, "type": "subagent", "requests": [turn]}]}
     told: list[str] = []
-    assert read(written(tmp_path, json.dumps([talk]), "agents.json"), told)["prompt_tokens"] == [9]
-    assert any("skipped 1 request" in sentence for sentence in told)
+    assert read(written(tmp_path, json.dumps([talk]), "agents.json"), told)["arrival_s"] == [0, 2]
+    assert any("recorded times" in sentence for sentence in told)
 
 
 @pytest.mark.parametrize(
@@ -755,3 +755,19 @@ def test_a_trace_of_which_many_requests_failed_says_so(tmp_path):
     told: list[str] = []
     read(written(tmp_path, json.dumps({**lists, "completed": 1}), "bench.json"), told)
     assert any("1 of 2 requests failed" in sentence for sentence in told)
+
+
+def test_agents_go_on_with_the_transcript_that_their_blocks_tell(tmp_path):
+    inner = [{"t": 4.0, "in": 200, "out": 5, "hash_ids": [0, 7, 8], "api_time": 1.0}]
+    turns = [
+        {"t": 0.0, "in": 130, "out": 20, "hash_ids": [0, 1, 2], "api_time": 2.0},
+        {"t": 3.0, "type": "subagent", "requests": inner},
+        {"t": 5.0, "in": 260, "out": 30, "hash_ids": [0, 1, 2, 3, 4], "api_time": 1.0, "think_time": 0.25},
+        {"t": 8.0, "in": 140, "out": 9, "hash_ids": [0, 5, 6], "api_time": 1.0},
+    ]
+    talk = {"block_size": 64, "tool_tokens": 60, "system_tokens": 4, "requests": turns}
+    found = read(written(tmp_path, json.dumps(talk, indent=1), "trace.json"))
+    assert (found["arrival_s"], found["prompt_tokens"]) == ([0.0, 0.0, 0.0, 3.0], [130, 260, 140, 200])
+    assert (found["session_id"], found["transcript"]) == ([0, 0, 0, 1], [0, 0, 1, 0])
+    assert (found["think_s"], found["prefix_tokens"]) == ([0.0, 0.25, 2.0, 0.0], [64] * 4)
+    assert set(found["prefix_id"]) == {0}

@@ -120,6 +120,32 @@ def test_each_turn_begins_with_all_that_was_said(turns, prefix):
     assert np.array_equal(prompt[:, 0], alone.prompt_tokens[::turns] + prefix)
 
 
+def test_agents_call_with_what_tools_answer_until_their_context_is_full():
+    pauses = Lengths(distribution="lognormal", mean=2.0, deviation=6.0, low=1e-3)
+    sessions = Sessions(turns=2, calls=3, tool_tokens=40, tool_time_s=pauses, prefix_tokens=100, agents=2)
+    arrival = Arrival(process="poisson", rate=1.0, think_time_s=30.0)
+    load = whole(scenario(24_000, arrival, sessions, prompt=10))
+    prompt, output, think_s = (
+        column.reshape(-1, 6) for column in (load.prompt_tokens, load.output_tokens, load.think_s)
+    )
+    assert (prompt[:, 0] == 110).all()
+    assert (np.diff(prompt) - output[:, :-1] == [40, 40, 10, 40, 40]).all()
+    assert (think_s[:, [0, 3]] == [0.0, 30.0]).all()
+    tools = think_s[:, [1, 2, 4, 5]]
+    assert np.median(tools) < 0.5 * tools.mean()
+    assert tools.mean() == pytest.approx(2.0, rel=0.15)
+    begun_s = load.arrival_s[::6].reshape(-1, 2)
+    assert (begun_s[:, 0] == begun_s[:, 1]).all()
+    assert begun_s[-1, 0] == pytest.approx(24_000, rel=0.1)
+    # A conversation that would be longer than its context goes on with a summary, behind the prefix.
+    short = whole(scenario(600, arrival, replace(sessions, context_tokens=1500, summary_tokens=200), prompt=10))
+    prompt, transcript = short.prompt_tokens.reshape(-1, 6), short.transcript.reshape(-1, 6)
+    begins = np.diff(transcript) > 0
+    assert begins.any()
+    assert set((prompt[:, 1:] - 300)[begins]) <= {10, 40}
+    assert (prompt + short.output_tokens.reshape(-1, 6))[:, 1:][~begins].max() <= 1500
+
+
 def test_the_rate_of_conversations_is_that_of_their_requests():
     turns = Lengths(distribution="uniform", low=1.0, high=7.0)
     load = whole(scenario(100_000, Arrival(process="poisson", rate=20.0), Sessions(turns=turns)))

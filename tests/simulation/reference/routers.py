@@ -82,11 +82,33 @@ def by_score(of: Turns, sequence: Sequence) -> int:
     return best
 
 
+def by_cost(of: Turns, sequence: Sequence) -> int:
+    """The one with the fewest blocks to compute and to hold with this request, for its speed."""
+    costs = {number: _cost(of.fleet[number], sequence) / of.speeds[number] for number in of.there}
+    chosen = min(_from(of), key=lambda number: costs[number])
+    rules = of.fleet[chosen].rules
+    computed = len(of.fleet[chosen].pool.find(sequence)) * rules.block_tokens
+    if len(of.fleet) > 1:
+        sequence.expected = 0 if rules.role == "decode" else sequence.prompt - computed
+    return chosen
+
+
+def _cost(scheduler: Scheduler, sequence: Sequence) -> float:
+    pool, found = scheduler.pool, scheduler.pool.find(sequence)
+    waiting = [*scheduler.waiting, *scheduler.late, *scheduler.ready, *scheduler.late_ready]
+    tokens = sum(one.prompt + one.expected for one in waiting)
+    tokens += sum(one.lacking for one in scheduler.running if not one.decoding and one.computed)
+    held = pool.total - len(pool.free) + sequence.prompt / pool.block_tokens
+    held -= sum(block.holders > 0 for block in found)
+    return held + (tokens + sequence.prompt) / pool.block_tokens - len(found)
+
+
 ROUTERS: dict[str, Router] = {
     "round-robin": in_turn,
     "least-load": by_load,
     "prefix-aware": by_prefix,
     "weighted": by_score,
+    "precise-prefix": by_cost,
 }
 
 

@@ -25,6 +25,7 @@ class Sequence:
     prefix_id: int = -1
     prefix: int = 0
     session: int = -1
+    transcript: int = 0
     priority: int = 0
     generated: int = 0
     """Tokens of its answer so far."""
@@ -40,6 +41,8 @@ class Sequence:
     preemptions: int = 0
     per_pass: int = 1
     """Tokens that a decode pass computes of it."""
+    expected: int = 0
+    """Tokens of its prompt that were not cached when it was routed."""
     further: int = 0
     """Tokens of its answer that another replica generates."""
 
@@ -58,12 +61,12 @@ class Sequence:
         """Tokens of the answer that are still to come."""
         return self.output - self.generated
 
-    def token(self, position: int) -> tuple[str, int, int]:
+    def token(self, position: int) -> tuple[object, ...]:
         """What identifies the token at a position."""
         if self.prefix_id >= 0 and position < self.prefix:
             return "prefix", self.prefix_id, position
         if self.session >= 0:
-            return "session", self.session, position
+            return "session", self.session, self.transcript, position
         return "request", self.row, position
 
 
@@ -77,6 +80,7 @@ def sequence_of(requests: Requests, row: int, per_pass: int = 1) -> Sequence:
         prefix_id=int(requests.prefix_id[row]),
         prefix=int(requests.prefix_tokens[row]),
         session=int(requests.session_id[row]),
+        transcript=int(requests.transcript[row]),
         priority=int(requests.priority[row]),
         per_pass=per_pass,
     )

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from sightline.catalog.yaml12 import plain_reason
 from sightline.errors import InputError
 from sightline.loading.sources import numbered
@@ -20,6 +22,8 @@ LARGEST: Final = 10**9
 """Bytes of a document, unpacked."""
 SIZES: Final = {name: (name,) for name in NEEDED}
 SHAREGPT: Final = "ShareGPT conversations"
+_AGENTS_OF: Final = {"block_size", "hash_id_scope"}
+"""Keys of such a conversation, of which older ones have the first alone."""
 WEKA: Final = "WEKA conversations of agents, which all begin at once"
 
 
@@ -43,9 +47,7 @@ def document_of(path: Path) -> Any:
         )
     text = content.decode("utf-8-sig")
     try:
-        of_lines = {*row} & {"conversations", "hash_id_scope"} or (
-            (client := client_of(row)) is not None and client.is_log
-        )
+        of_lines = {*row} & {"conversations", *_AGENTS_OF} or ((client := client_of(row)) is not None and client.is_log)
         return [json.loads(line) for line in text.splitlines() if line.strip()] if of_lines else json.loads(text)
     except RecursionError:
         raise InputError(f"{path} is not valid JSON: nested too deeply") from None
@@ -70,11 +72,11 @@ def table_of(document: Any, place: str, on_remark: OnRemark) -> tuple[Shape, Blo
     if (client := client_of(document)) is not None:
         return _of_client(client, document, place, on_remark)
     if isinstance(document, Mapping):
-        document = document.get("requests", [])
+        document = [document] if _AGENTS_OF & document.keys() else document.get("requests", [])
     if isinstance(document, Sequence) and document and all(isinstance(row, Mapping) for row in document):
         if "conversations" in document[0]:
             return _of_sharegpt(document, place, on_remark)
-        if {"hash_id_scope", "requests"} <= document[0].keys():
+        if _AGENTS_OF & document[0].keys() and "requests" in document[0]:
             return _of_weka(document, place, on_remark)
         names = tuple(dict.fromkeys(name for row in document for name in row))
         return recognized(names, place), _rows(document, names)
@@ -123,29 +125,54 @@ def _of_sharegpt(document: Sequence[Mapping[str, Any]], place: str, on_remark: O
     )
 
 
+_AGENTS: Final = ("session_id", "transcript", "think_s", "prefix_id", "prefix_tokens")
+
+
 def _of_weka(document: Sequence[Mapping[str, Any]], place: str, on_remark: OnRemark) -> tuple[Shape, Block]:
-    """Conversations of agents (WEKA): a turn is sent some time after the answer before it."""
-    if wrong := next((number for number, talk in enumerate(document, 1) if not _is_table(talk["requests"])), 0):
-        raise InputError(f"{place} conversation {wrong} has no list of requests; {WEKA} must be lists of objects")
-    rows = [row for number, talk in enumerate(document) for row in _agent_turns(talk["requests"] or (), number)]
-    if others := sum(len(talk["requests"] or ()) for talk in document) - len(rows):
-        on_remark(f"{place}: skipped {counted(others, 'request')} that agents hand to others")
-    shape = Shape(name=WEKA, columns=SIZES, optional={name: (name,) for name in ("session_id", "think_s")})
-    return shape, _rows(rows, (*SIZES, "session_id", "think_s"))
+    """Conversations of agents (WEKA's kv-cache-tester 1.1; aiperf's reader): calls follow the answer before them."""
+    rows: list[dict[str, Any]] = []
+    for number, talk in enumerate(document, 1):
+        if not _is_table(talk["requests"]):
+            raise InputError(f"{place} conversation {number} has no list of requests; {WEKA} must be lists of objects")
+        rows += _agent_turns(talk["requests"] or (), str(number), talk)
+    if any(row[TIME] for row in rows):
+        on_remark(f"{place}: agents that others start begin at their recorded times, and nobody waits for them")
+    rows.sort(key=lambda row: row[TIME])
+    shape = Shape(name=WEKA, columns=SIZES, optional={name: (name,) for name in (TIME, *_AGENTS)})
+    return shape, _rows(rows, (*SIZES, TIME, *_AGENTS))
 
 
-def _agent_turns(requests: Sequence[Mapping[str, Any]], number: int) -> Iterator[dict[str, Any]]:
-    """The turns of one conversation; what an agent hands to others, which answer beside it, is not among them."""
-    answered_s = 0.0
-    for request in requests:
-        begin_s, seconds = request.get("t"), request.get("api_time", 0.0)
+def _agent_turns(
+    requests: Sequence[Mapping[str, Any]], session: str, talk: Mapping[str, Any], arrival_s: float = 0.0
+) -> Iterator[dict[str, Any]]:
+    """The calls of one agent, and of those that it starts, which answer beside it.
+
+    A call goes on with the transcript whose last full block is among its own, else begins one, as after a compaction.
+    The prompt of the system and its tools is that of the whole conversation.
+    """
+    answered_s, transcripts, begun = np.inf, dict[int, int](), 0
+    shared = sum(int(talk.get(name) or 0) for name in ("tool_tokens", "system_tokens"))
+    for place, request in enumerate(requests):
+        begin_s, seconds = request.get("t"), request.get("api_time") or 0.0
+        if isinstance(begin_s, int | float) and _is_table(inner := request.get("requests")) and inner:
+            yield from _agent_turns(inner, f"{session}.{place}", talk, max(begin_s, 1e-9))
         if "in" not in request or not isinstance(begin_s, int | float) or not isinstance(seconds, int | float):
             continue
+        chain = (request.get("hash_ids") or ())[: request["in"] // (talk.get("block_size") or 64)]
+        known = next((transcripts[block] for block in reversed(chain) if block in transcripts), None)
+        if known is None:
+            known, begun = begun, begun + bool(chain)
+        if chain:
+            transcripts[chain[-1]] = known
         yield {
             "prompt_tokens": request["in"],
             "output_tokens": request.get("out"),
-            "session_id": number,
-            "think_s": max(0.0, begin_s - answered_s),
+            TIME: arrival_s,
+            "session_id": session,
+            "transcript": known,
+            "think_s": request.get("think_time") or max(0.0, begin_s - answered_s),
+            "prefix_id": talk.get("id", session.partition(".")[0]),
+            "prefix_tokens": shared if request["in"] > shared else 0,
         }
         answered_s = begin_s + seconds
 

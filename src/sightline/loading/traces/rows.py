@@ -38,6 +38,7 @@ _ALLOWED = {
     **dict.fromkeys(SECONDS, "seconds, 0 or more"),
     **dict.fromkeys(NEEDED, "a whole number of tokens"),
     "prefix_tokens": "a whole number of tokens, up to prompt_tokens",
+    "transcript": "a whole number, 0 or more",
     "priority": "a whole number",
 }
 

@@ -11,7 +11,7 @@ from sightline.errors import InputError, nearest
 
 TIME: Final = "arrival_s"
 NEEDED: Final = ("prompt_tokens", "output_tokens")
-WHOLE: Final = (*NEEDED, "prefix_tokens", "priority")
+WHOLE: Final = (*NEEDED, "prefix_tokens", "transcript", "priority")
 """Columns of whole numbers."""
 IDS: Final = ("prefix_id", "session_id", "adapter")
 """Columns whose values only tell requests apart: numbers or words."""

@@ -49,6 +49,7 @@ class Row(NamedTuple):
     think_s: float
     priority: int
     adapter: int
+    transcript: int = 0
 
 
 def rows_of(part: Requests, first: int) -> list[Row]:
@@ -135,12 +136,12 @@ class Prompts:
     def __init__(self, encoding: PromptEncoding, seed: int, *, overhead: int = 0) -> None:
         """Write what is drawn in an encoding; ``overhead`` tokens are what the server itself adds to each prompt."""
         self._encoding, self._seed, self._overhead = encoding, seed, overhead
-        self._histories: dict[int, tuple[Content, int]] = {}
+        self._histories: dict[tuple[int, int], tuple[Content, int]] = {}
 
     def prompt(self, row: Row) -> Content:
         """Return the prompt of a request; earlier turns of its conversation have ended."""
         wanted = max(row.prompt_tokens - self._overhead, 1)
-        begin, there = self._histories.get(row.session_id, (self._encoding.empty, 0))
+        begin, there = self._histories.get((row.session_id, row.transcript), (self._encoding.empty, 0))
         if row.session_id < 0 or not there:
             there = min(row.prefix_tokens, wanted) if row.prefix_id >= 0 else 0
             begin = self._drawn(SHARED, row.prefix_id, there) if there else self._encoding.empty
@@ -156,7 +157,7 @@ class Prompts:
         if isinstance(prompt, list):
             answer = list(token_ids) or self._drawn(ANSWER, row.number, row.output_tokens)
         tokens = max(row.prompt_tokens - self._overhead, 1) + row.output_tokens
-        self._histories[row.session_id] = (prompt + answer, tokens)
+        self._histories[row.session_id, row.transcript] = (prompt + answer, tokens)
 
     def _drawn(self, kind: int, number: int, tokens: int) -> Content:
         draw = np.random.default_rng((self._seed, kind, number + 1))

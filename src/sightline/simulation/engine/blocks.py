@@ -10,23 +10,24 @@ from sightline.simulation.compiled import compiled
 from sightline.simulation.engine import state
 from sightline.simulation.engine.lists import insert, remove
 from sightline.simulation.engine.state import Facts, Replica, Slots
-from sightline.simulation.load import Integers
 
 _OF_PREFIX = 1
 _OF_SESSION = 2
 _OF_REQUEST = 3
+_ELSEWHERE = -2
+"""In place of a block that is in the first tier; one less for each further one."""
 
 
 @compiled
 def block_key(slots: Slots, slot: int, block: int, block_tokens: int) -> int:
     """Return what identifies the content of a sequence's block, never 0.
 
-    Within the shared prefix that is the prefix, then the conversation, else the request alone.
+    Within the shared prefix that is the prefix, then the conversation's transcript, else the request alone.
     """
     if slots[slot].prefix_id >= 0 and (block + 1) * block_tokens <= slots[slot].prefix_tokens:
         return mixed(slots[slot].prefix_id * 4 + _OF_PREFIX, block)
     if slots[slot].session_id >= 0:
-        return mixed(slots[slot].session_id * 4 + _OF_SESSION, block)
+        return mixed(slots[slot].session_id * 4 + _OF_SESSION + (slots[slot].transcript << 40), block)
     return mixed(slots[slot].request * 4 + _OF_REQUEST, block)
 
 
@@ -53,33 +54,9 @@ def _bucket(rep: Replica, key: int) -> int:
 
 @compiled
 def found(rep: Replica, key: int) -> int:
-    """Return the block that has ``key``, on the device if any there has, or `NOTHING`."""
+    """Return the first block on the device that has ``key``, or `NOTHING`."""
     at = _bucket(rep, key)
-    if rep.index[at].key != key:
-        return state.NOTHING
-    block = rep.index[at].block
-    return block if rep.blocks[block].holders >= 0 else _fastest(rep, block)
-
-
-@compiled
-def _fastest(rep: Replica, block: int) -> int:
-    """Of the blocks with the content of this one return the first on the device, else that in the fastest tier."""
-    best = block
-    while block != state.NOTHING and rep.blocks[best].holders < 0:
-        if rep.blocks[block].holders > rep.blocks[best].holders:
-            best = block
-        block = rep.blocks[block].twin
-    return best
-
-
-@compiled
-def found_in(rep: Replica, key: int, tier: int) -> int:
-    """Return the block of a tier that has ``key``, or `NOTHING`."""
-    at = _bucket(rep, key)
-    block = rep.index[at].block if rep.index[at].key == key else state.NOTHING
-    while block != state.NOTHING and rep.blocks[block].holders != -1 - tier:
-        block = rep.blocks[block].twin
-    return block
+    return rep.index[at].block if rep.index[at].key == key else state.NOTHING
 
 
 @compiled
@@ -135,68 +112,121 @@ def has_tiers(rep: Replica) -> bool:
 
 
 @compiled
-def keep(rep: Replica, key: int) -> None:
-    """Let the first tier have what the device evicts, and each further one what the tier before it evicts."""
-    for tier in range((rep.counts.size - state.COUNTS) // state.TIER_COUNTS):
-        of = state.COUNTS + tier * state.TIER_COUNTS
+def _tiers(rep: Replica) -> int:
+    return (rep.counts.size - state.COUNTS) // state.TIER_COUNTS
+
+
+@compiled
+def _store(rep: Replica, tier: int) -> int:
+    """Where the counters of a tier's store begin."""
+    return rep.counts[state.COUNTS + tier * state.TIER_COUNTS + state.TIER_STORE]
+
+
+@compiled
+def _chain(rep: Replica, store: int, key: int) -> int:
+    """The row of a store, which has any, whose ``pooled`` is the first block of a key's bucket."""
+    rows, buckets = rep.stores[store + state.STORE_ROWS], 1
+    while 2 * buckets <= rows:
+        buckets *= 2
+    return rep.stores[store + state.STORE_ROW] + (key & (buckets - 1))
+
+
+@compiled
+def found_in(rep: Replica, key: int, tier: int) -> int:
+    """Return the row in which a tier's store has ``key``, or `NOTHING`."""
+    store = _store(rep, tier)
+    if rep.stores[store + state.STORE_ROWS] == 0:
+        return state.NOTHING
+    row = rep.kept[_chain(rep, store, key)].pooled
+    while row != state.NOTHING and rep.kept[row].key != key:
+        row = rep.kept[row].twin
+    return row
+
+
+@compiled
+def _tier_of(rep: Replica, key: int) -> int:
+    """The fastest tier that has ``key``, or `NOTHING`."""
+    for tier in range(_tiers(rep)):
+        if found_in(rep, key, tier) != state.NOTHING:
+            return tier
+    return state.NOTHING
+
+
+@compiled
+def keep(rep: Replica, key: int, first: int) -> None:
+    """Let a tier have a block's content, and each further one what the tier before it evicts for that."""
+    for tier in range(first, _tiers(rep)):
+        store = _store(rep, tier)
+        if rep.stores[store + state.STORE_ROWS] == 0:
+            continue
         row = state.NOTHING if key == state.UNSHARED else found_in(rep, key, tier)
         if row != state.NOTHING:
-            _touch(rep, row, tier)
+            _touch(rep, row, store)
             return
-        if rep.counts[of + state.TIER_USED] < rep.counts[of + state.TIER_ROWS]:
-            row = rep.counts[of + state.TIER_ROW] + rep.counts[of + state.TIER_USED]
-            rep.counts[of + state.TIER_USED] += 1
-            _fill(rep, row, tier, key)
+        evicted = 0
+        row = rep.stores[store + state.STORE_ROW] + rep.stores[store + state.STORE_USED]
+        if rep.stores[store + state.STORE_USED] < rep.stores[store + state.STORE_ROWS]:
+            rep.stores[store + state.STORE_USED] += 1
+        else:
+            row = rep.stores[store + state.STORE_FIRST]
+            evicted = rep.kept[row].key
+            remove(rep.kept, rep.stores, row, store + state.STORE_FIRST)
+            _unchain(rep, row, store)
+        rep.kept[row].key = key
+        if key != state.UNSHARED:
+            chain = _chain(rep, store, key)
+            rep.kept[row].twin, rep.kept[chain].pooled = rep.kept[chain].pooled, row
+        insert(rep.kept, rep.stores, row, state.NOTHING, store + state.STORE_FIRST)
+        if evicted == 0:
             return
-        if rep.counts[of + state.TIER_ROWS] > 0:
-            row = rep.counts[of + state.TIER_FIRST]
-            remove(rep.blocks, rep.counts, row, of + state.TIER_FIRST)
-            evicted = rep.blocks[row].key
-            if evicted != state.UNSHARED:
-                forget(rep, row)
-            _fill(rep, row, tier, key)
-            key = evicted
+        key = evicted
 
 
 @compiled
-def _fill(rep: Replica, row: int, tier: int, key: int) -> None:
-    """Let an empty row have this content, as the one that was used last."""
-    rep.blocks[row].holders = -1 - tier
-    if key == state.UNSHARED:
-        rep.blocks[row].key = state.UNSHARED
-    else:
-        enter(rep, key, row)
-    insert(rep.blocks, rep.counts, row, state.NOTHING, state.COUNTS + tier * state.TIER_COUNTS + state.TIER_FIRST)
+def _unchain(rep: Replica, row: int, store: int) -> None:
+    """Let a block that a store keeps not be found any more."""
+    if rep.kept[row].key == state.UNSHARED:
+        return
+    chain = _chain(rep, store, rep.kept[row].key)
+    if rep.kept[chain].pooled == row:
+        rep.kept[chain].pooled = rep.kept[row].twin
+        return
+    other = rep.kept[chain].pooled
+    while rep.kept[other].twin != row:
+        other = rep.kept[other].twin
+    rep.kept[other].twin = rep.kept[row].twin
 
 
 @compiled
-def _touch(rep: Replica, row: int, tier: int) -> None:
-    first = state.COUNTS + tier * state.TIER_COUNTS + state.TIER_FIRST
-    remove(rep.blocks, rep.counts, row, first)
-    insert(rep.blocks, rep.counts, row, state.NOTHING, first)
+def _touch(rep: Replica, row: int, store: int) -> None:
+    remove(rep.kept, rep.stores, row, store + state.STORE_FIRST)
+    insert(rep.kept, rep.stores, row, state.NOTHING, store + state.STORE_FIRST)
 
 
 @compiled
-def load(rep: Replica, row: Integers, blocks: int, first_time: bool) -> None:
+def load(rep: Replica, slots: Slots, slot: int, blocks: int, block_tokens: int) -> None:
     """Note the seconds of loading what a sequence has in tiers, of its leading ``blocks``, for the next iteration.
 
-    These are `NOTHING` in ``row`` afterwards. The end of a sequence counts as used before its beginning. Loads
-    follow each other.
+    These are `NOTHING` in its row afterwards. The end of a sequence counts as used before its beginning. Loads of an
+    iteration follow each other, and on a link those of all who share it.
     """
-    for tier in range((rep.counts.size - state.COUNTS) // state.TIER_COUNTS):
-        loaded = 0
+    row = rep.table[slots[slot].place]
+    for tier in range(_tiers(rep)):
+        loaded, store = 0, _store(rep, tier)
         for i in range(blocks - 1, -1, -1):
-            if row[i] != state.NOTHING and rep.blocks[row[i]].holders == -1 - tier:
-                _touch(rep, row[i], tier)
+            if row[i] == _ELSEWHERE - tier:
+                _touch(rep, found_in(rep, block_key(slots, slot, i, block_tokens), tier), store)
                 row[i] = state.NOTHING
                 loaded += 1
         if loaded == 0:
             continue
-        at = state.CLOCKS + tier * state.TIER_CLOCKS
-        seconds = rep.clocks[at + state.TIER_LATENCY_S] + loaded * rep.clocks[at + state.TIER_BLOCK_S]
-        rep.clocks[at + state.TIER_LOAD_S] += seconds
+        link, begin_s = rep.stores[store + state.STORE_LINK], rep.clocks[state.NEXT] + rep.clocks[state.LOADING]
+        seconds = max(rep.links[link + state.LINK_FREE] - begin_s, 0.0)
+        seconds += rep.links[link + state.LINK_LATENCY_S] + loaded * rep.links[link + state.LINK_BLOCK_S]
+        rep.links[link + state.LINK_FREE] = begin_s + seconds
+        rep.clocks[state.CLOCKS + tier * state.TIER_CLOCKS + state.TIER_LOAD_S] += seconds
         rep.clocks[state.LOADING] += seconds
-        if first_time:
+        if slots[slot].preemptions == 0:
             rep.counts[state.COUNTS + tier * state.TIER_COUNTS + state.TIER_LOADED] += loaded
 
 
@@ -223,7 +253,7 @@ def _evict(rep: Replica, block: int) -> None:
     else:
         forget(rep, block)
     if has_tiers(rep):
-        keep(rep, key)
+        keep(rep, key, 0)
 
 
 @compiled
@@ -243,19 +273,36 @@ def hits(rep: Replica, slots: Slots, slot: int, tokens: int, facts: Facts) -> "t
     """Return how many leading blocks of a sequence of ``tokens`` are cached, and how many free ones they take.
 
     These are the ones that nobody holds, and those to which keys and values are loaded from a tier. At least one token
-    is always computed.
+    is always computed. Where a tier asks for that, what it has counts as far as loading it, behind what its link is
+    busy with, is not slower than computing it.
     """
-    cached = free = 0
+    cached = free = seen = worth_cached = worth_free = 0
+    load_s = compute_s = 0.0
     alone = slots[slot].prefix_id < 0 and slots[slot].session_id < 0 and slots[slot].preemptions == 0
     if alone or not facts.prefix_cache:
         return cached, free
     for i in range((tokens - 1) // facts.block_tokens):
-        block = found(rep, block_key(slots, slot, i, facts.block_tokens))
+        key = block_key(slots, slot, i, facts.block_tokens)
+        block = found(rep, key)
         if block == state.NOTHING:
-            break
+            tier = _tier_of(rep, key)
+            if tier == state.NOTHING:
+                break
+            store = _store(rep, tier)
+            if rep.stores[store + state.STORE_FASTER] > 0:
+                link = rep.stores[store + state.STORE_LINK]
+                if seen >> tier & 1 == 0:
+                    seen |= 1 << tier
+                    begin_s = rep.clocks[state.NEXT] + rep.clocks[state.LOADING] + load_s
+                    load_s += max(rep.links[link + state.LINK_FREE] - begin_s, 0.0)
+                    load_s += rep.links[link + state.LINK_LATENCY_S]
+                load_s += rep.links[link + state.LINK_BLOCK_S]
+                compute_s += facts.block_tokens * facts.token_s
         cached += 1
-        free += rep.blocks[block].holders <= 0
-    return cached, free
+        free += block == state.NOTHING or rep.blocks[block].holders == 0
+        if load_s <= compute_s:
+            worth_cached, worth_free = cached, free
+    return worth_cached, worth_free
 
 
 @compiled
@@ -264,16 +311,17 @@ def hold_cached(rep: Replica, slots: Slots, slot: int, blocks: int, block_tokens
     row = rep.table[slots[slot].place]
     lacking = False
     for i in range(blocks):
-        block = found(rep, block_key(slots, slot, i, block_tokens))
+        key = block_key(slots, slot, i, block_tokens)
+        block = found(rep, key)
         row[i] = block
-        if rep.blocks[block].holders < 0:
-            lacking = True
+        if block == state.NOTHING:
+            row[i], lacking = _ELSEWHERE - _tier_of(rep, key), True
             continue
         if rep.blocks[block].holders == 0:
             _take_out(rep, block)
         rep.blocks[block].holders += 1
     if lacking:
-        load(rep, row, blocks, slots[slot].preemptions == 0)
+        load(rep, slots, slot, blocks, block_tokens)
         _make_room(rep, slots, slot, blocks, block_tokens)
     slots[slot].keyed = blocks
 
@@ -317,9 +365,13 @@ def _publish_blocks(rep: Replica, slots: Slots, slot: int, last: int, block_toke
     for i in range(slots[slot].keyed, last):
         rep.counts[state.POOLED] -= 1
         block = rep.blocks[rep.counts[state.POOLED]].pooled
-        enter(rep, block_key(slots, slot, i, block_tokens), block)
+        key = block_key(slots, slot, i, block_tokens)
+        enter(rep, key, block)
         rep.blocks[block].holders = 1
         row[i] = block
+        for tier in range(_tiers(rep)):
+            if rep.stores[_store(rep, tier) + state.STORE_THROUGH] > 0:
+                keep(rep, key, tier)
     slots[slot].keyed = max(slots[slot].keyed, last)
 
 
@@ -348,4 +400,5 @@ def give_up(rep: Replica, place: int, keyed: int, full: int, blocks: int) -> Non
 def view(fleet: Replica, r: int) -> Replica:
     """Return one replica of a fleet; what is written to it is written to the fleet."""
     f = fleet
-    return Replica(f.counts[r], f.clocks[r], f.phases[r], f.stacks[r], f.table[r], f.blocks[r], f.index[r])
+    own = f.counts[r], f.clocks[r], f.phases[r], f.stacks[r], f.table[r], f.blocks[r], f.index[r]
+    return Replica(*own, f.kept, f.stores, f.links)

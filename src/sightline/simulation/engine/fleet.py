@@ -12,7 +12,7 @@ from sightline.simulation.engine import state
 from sightline.simulation.engine.blocks import hits, view
 from sightline.simulation.engine.lists import append_ready, append_waiting, drop
 from sightline.simulation.engine.replica import advance, advance_together, any_sent, transfer_all, write_down
-from sightline.simulation.engine.sequences import blocks_for
+from sightline.simulation.engine.sequences import blocks_for, to_compute
 from sightline.simulation.engine.sources import (
     CREDITS,
     DUE,
@@ -34,12 +34,13 @@ from sightline.simulation.load import Floats
 from sightline.simulation.outcome import NO_ROOM, NOT_ADMITTED, OVER_BUDGET, TOO_LONG
 from sightline.simulation.times import PackedTimes
 
-_ROUND_ROBIN, _LEAST_LOAD, _PREFIX_AWARE, _WEIGHTED = range(4)
+_ROUND_ROBIN, _LEAST_LOAD, _PREFIX_AWARE, _WEIGHTED, _PRECISE = range(5)
 ROUTERS: Final = {
     "round-robin": _ROUND_ROBIN,
     "least-load": _LEAST_LOAD,
     "prefix-aware": _PREFIX_AWARE,
     "weighted": _WEIGHTED,
+    "precise-prefix": _PRECISE,
 }
 """Numbers by the words of ``plan.router``."""
 IMBALANCE: Final = (64, 1.5)
@@ -83,6 +84,10 @@ def _chosen(loop: Loop, slot: int, first: int, behind: int, router: int, turn: i
                 least, most = min(least, _requests(loop.fleet, r)), max(most, _requests(loop.fleet, r))
         if (most - least > IMBALANCE[0] and most > IMBALANCE[1] * least) or share < CACHED_SHARE:
             best, _ = _best(loop, slot, first, behind, _LEAST_LOAD, turn, now)
+    if router == _PRECISE:
+        own, prompt = loop.facts[loop.fleet.counts[best, state.POOL]], loop.slots[slot].prompt
+        blocks, _ = hits(view(loop.fleet, best), loop.slots, slot, prompt, own)
+        loop.slots[slot].expected = 0 if own.role == state.DECODE else prompt - blocks * own.block_tokens
     return best
 
 
@@ -95,7 +100,7 @@ def _best(loop: Loop, slot: int, first: int, behind: int, router: int, turn: int
         if router == _WEIGHTED and _serves(fleet, r, now):
             queue = _queue(fleet, loop.facts, r)
             shortest, longest = min(shortest, queue), max(longest, queue)
-    begin = turn if router in (_LEAST_LOAD, _WEIGHTED) else 0
+    begin = turn if router in (_LEAST_LOAD, _WEIGHTED, _PRECISE) else 0
     best, best_score = first, -np.inf
     for i in range(n):
         r = first + (begin + i) % n
@@ -111,14 +116,23 @@ def _score(loop: Loop, slot: int, r: int, router: int, shortest: float, longest:
     """How well a replica suits a request, by a router; queues are at least and at most so long.
 
     By load: the fewest requests for its speed, this one included. In turn: who lags most behind its share, the smooth
-    weighted round robin of nginx, so that equal replicas take turns.
+    weighted round robin of nginx, so that equal replicas take turns. By precise prefix: the fewest blocks to compute
+    and to hold with this request, for its speed, what is cached there left out (Dynamo's KV router with KV events and
+    its default weights, ``worker_logit`` of kv-router/src/scheduling/selector.rs at 01690d4, 2026).
     """
     fleet, own = loop.fleet, loop.facts[loop.fleet.counts[r, state.POOL]]
     if router == _ROUND_ROBIN:
         return fleet.clocks[r, state.CREDIT] + own.speed
     if router == _LEAST_LOAD:
         return -(_requests(fleet, r) + 1) / own.speed
-    blocks, _ = hits(view(fleet, r), loop.slots, slot, loop.slots[slot].prompt, own)
+    rep, slots = view(fleet, r), loop.slots
+    blocks, free = hits(rep, slots, slot, slots[slot].prompt, own)
+    if router == _PRECISE:
+        tokens, partial = rep.counts[state.QUEUED_TOKENS], rep.counts[state.PARTIAL]
+        if partial != state.NOTHING:
+            tokens += to_compute(slots, partial) - slots[partial].computed
+        held = own.blocks - rep.counts[state.FREE_BLOCKS] - (blocks - free)
+        return -(held + (tokens + 2 * slots[slot].prompt) / own.block_tokens - blocks) / own.speed
     share = blocks * own.block_tokens / loop.slots[slot].prompt
     if router == _PREFIX_AWARE:
         return share
@@ -243,7 +257,7 @@ def _advance_all(loop: Loop, until: float) -> bool:
     """
     fleet, entries, n = loop.fleet, loop.entries, loop.fleet.counts.shape[0]
     answered = loop.sources.credits.size > 0 or loop.sources.counts[SESSIONS] > 0
-    if not answered:
+    if not answered and not _share_stores(fleet):
         if not _advance_each(loop, 0, entries, until):
             return False
         if entries < n and any_sent(fleet, 0, entries):
@@ -264,6 +278,13 @@ def _advance_all(loop: Loop, until: float) -> bool:
         behind = first + loop.facts[fleet.counts[first, state.POOL]].lockstep
         if loop.records.rows[state.REQUESTS] > ends or any_sent(fleet, first, behind):
             return True
+
+
+@compiled
+def _share_stores(fleet: Replica) -> bool:
+    """Whether replicas have stores together, so that what one does next depends on what others did before."""
+    tiers = (fleet.counts.shape[1] - state.COUNTS) // state.TIER_COUNTS
+    return fleet.stores.size < fleet.counts.shape[0] * tiers * state.STORE_COUNTS
 
 
 @compiled

@@ -107,6 +107,12 @@ def waits_first(slots: Slots, slot: int, other: int) -> bool:
 
 
 @compiled
+def _count(rep: Replica, slots: Slots, slot: int, counter: int, more: int) -> None:
+    rep.counts[counter] += more
+    rep.counts[state.QUEUED_TOKENS] += more * (slots[slot].prompt + slots[slot].expected)
+
+
+@compiled
 def append_waiting(rep: Replica, slots: Slots, slot: int, by_priority: bool) -> None:
     """Let a request wait behind the others, or behind those of its priority."""
     before = state.NOTHING
@@ -115,7 +121,7 @@ def append_waiting(rep: Replica, slots: Slots, slot: int, by_priority: bool) -> 
         while behind != state.NOTHING and waits_first(slots, slot, behind):
             before, behind = behind, slots[behind].preceding
     insert(slots, rep.counts, slot, before, state.FIRST_WAITING)
-    rep.counts[state.WAITING] += 1
+    _count(rep, slots, slot, state.WAITING, 1)
 
 
 @compiled
@@ -128,7 +134,7 @@ def append_seen(rep: Replica, slots: Slots, slot: int, by_priority: bool) -> Non
     while behind != state.NOTHING and slots[behind].arrival_s > rep.clocks[state.SEEN]:
         before, behind = behind, slots[behind].preceding
     insert(slots, rep.counts, slot, before, state.FIRST_WAITING)
-    rep.counts[state.WAITING] += 1
+    _count(rep, slots, slot, state.WAITING, 1)
 
 
 @compiled
@@ -164,14 +170,14 @@ def prepend_waiting(rep: Replica, slots: Slots, slot: int, by_priority: bool) ->
         while before != state.NOTHING and waits_first(slots, before, slot):
             before = slots[before].following
     insert(slots, rep.counts, slot, before, state.FIRST_WAITING)
-    rep.counts[state.WAITING] += 1
+    _count(rep, slots, slot, state.WAITING, 1)
 
 
 @compiled
 def leave_waiting(rep: Replica, slots: Slots, slot: int) -> None:
     """Take a request out of the waiting ones."""
     remove(slots, rep.counts, slot, state.FIRST_WAITING)
-    rep.counts[state.WAITING] -= 1
+    _count(rep, slots, slot, state.WAITING, -1)
 
 
 @compiled
@@ -207,14 +213,15 @@ def leave_sent(rep: Replica, slots: Slots) -> int:
 def append_ready(rep: Replica, slots: Slots, slot: int) -> None:
     """Let a request whose keys and values came wait for room to decode."""
     insert(slots, rep.counts, slot, state.NOTHING, state.FIRST_READY)
-    rep.counts[state.READY] += 1
+    _count(rep, slots, slot, state.READY, 1)
 
 
 @compiled
 def leave_ready(rep: Replica, slots: Slots) -> None:
     """Take the first of these requests out of the waiting ones."""
-    remove(slots, rep.counts, rep.counts[state.FIRST_READY], state.FIRST_READY)
-    rep.counts[state.READY] -= 1
+    slot = rep.counts[state.FIRST_READY]
+    remove(slots, rep.counts, slot, state.FIRST_READY)
+    _count(rep, slots, slot, state.READY, -1)
 
 
 @compiled

@@ -31,7 +31,9 @@ LANDED: Final = 8
 COUNTS: Final = 9
 
 
-REQUEST: Final = record("prompt_tokens output_tokens prefix_id prefix_tokens session_id priority", "arrival_s think_s")
+REQUEST: Final = record(
+    "prompt_tokens output_tokens prefix_id prefix_tokens session_id transcript priority", "arrival_s think_s"
+)
 Part: TypeAlias = Any
 """An array of `REQUEST`: a part of the load."""
 WAIT: Final = record("free order slot", "key")
@@ -134,10 +136,11 @@ def take_slot(sources: Sources, slots: Slots, part: Part) -> int:
     slots[slot].prompt, slots[slot].output = part[i].prompt_tokens, part[i].output_tokens
     slots[slot].prefix_id, slots[slot].prefix_tokens = part[i].prefix_id, part[i].prefix_tokens
     slots[slot].session_id, slots[slot].think_s = part[i].session_id, part[i].think_s
+    slots[slot].transcript = part[i].transcript
     slots[slot].priority = part[i].priority
     slots[slot].scheduled_s = -1.0
     slots[slot].cached = slots[slot].preemptions = slots[slot].generated = slots[slot].computed = 0
-    slots[slot].keyed = slots[slot].further = 0
+    slots[slot].keyed = slots[slot].further = slots[slot].expected = 0
     slots[slot].prefilled_s = slots[slot].ready_s = np.nan
     slots[slot].prefilled_by = NOTHING
     slots[slot].place = slots[slot].done_at = slots[slot].next_turn = NOTHING

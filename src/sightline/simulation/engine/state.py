@@ -91,19 +91,15 @@ FIRST_SENT: Final = 38
 LAST_SENT: Final = 39
 ENTERING: Final = 40
 """Requests that the front end has not handed over yet."""
-COUNTS: Final = 41
+QUEUED_TOKENS: Final = 41
+"""Tokens that waiting requests will hold, and those that their router expected to be computed."""
+COUNTS: Final = 42
 # Behind these, of each tier behind the cache, in order:
-TIER_FIRST: Final = 0
-"""The first in the queue of its blocks, the least recently used one."""
-TIER_LAST: Final = 1
-TIER_ROW: Final = 2
-"""The first of its rows in the table of blocks."""
-TIER_ROWS: Final = 3
-TIER_USED: Final = 4
-"""Rows that have ever been used."""
-TIER_LOADED: Final = 5
+TIER_STORE: Final = 0
+"""Where the counters of its store begin."""
+TIER_LOADED: Final = 1
 """Blocks of prompts that were loaded from it when their requests were first admitted."""
-TIER_COUNTS: Final = 6
+TIER_COUNTS: Final = 2
 
 # Clocks of a replica (`Replica.clocks`).
 NEXT: Final = 0
@@ -134,13 +130,35 @@ SHOWN: Final = 12
 """When it began with the tokens of the last iteration, as clients see them."""
 CLOCKS: Final = 13
 # Behind these, of each tier, in order:
-TIER_BLOCK_S: Final = 0
+TIER_LOAD_S: Final = 0
+"""Seconds of loads so far, those in which its link was busy with others included."""
+TIER_CLOCKS: Final = 1
+
+# Counters of a store (`Replica.stores`), which a replica has alone or with others.
+STORE_FIRST: Final = 0
+"""The first in the queue of its blocks, the least recently used one."""
+STORE_LAST: Final = 1
+STORE_ROW: Final = 2
+"""The first of its rows in the table of blocks that stores keep."""
+STORE_ROWS: Final = 3
+STORE_USED: Final = 4
+"""Rows that have ever been used."""
+STORE_LINK: Final = 5
+"""Where the clocks of its link begin."""
+STORE_THROUGH: Final = 6
+"""Whether what is computed is written at once."""
+STORE_FASTER: Final = 7
+"""Whether blocks are loaded only where that is faster than to compute them."""
+STORE_COUNTS: Final = 8
+
+# Clocks of a store's link (`Replica.links`).
+LINK_BLOCK_S: Final = 0
 """Seconds to load a block."""
-TIER_LATENCY_S: Final = 1
+LINK_LATENCY_S: Final = 1
 """Of one load, in addition."""
-TIER_LOAD_S: Final = 2
-"""Seconds of loads so far."""
-TIER_CLOCKS: Final = 3
+LINK_FREE: Final = 2
+"""When it has loaded what was asked of it so far."""
+LINK_CLOCKS: Final = 3
 
 # What has to fit in free blocks before a request is admitted (`Facts.reserves`).
 CHUNK: Final = 0
@@ -166,14 +184,15 @@ def record(integers: str, floats: str = "") -> np.dtype[np.void]:
 
 
 SLOT: Final = record(
-    "request prompt output prefix_id prefix_tokens session_id priority cached preemptions generated computed keyed "
-    "place order done_at following preceding next_turn decoded held further prefilled_by",
+    "request prompt output prefix_id prefix_tokens session_id transcript priority cached preemptions generated "
+    "computed expected keyed place order done_at following preceding next_turn decoded held further prefilled_by",
     "arrival_s scheduled_s first_s token_s think_s prefilled_s ready_s",
 )
 """A request under way. ``request``: its number in the load. ``cached``: tokens of its prompt that the prefix cache had
 when it was first scheduled. ``generated``: tokens that it had when it was last put off, or when its decoding began.
 ``computed``: tokens in the cache while its prompt is processed; while it waits, blocks that were found of it when the
 queue was last sorted by that. ``keyed``: its leading blocks that others may find.
+``expected``: tokens of its prompt that were not cached when it was routed, where its router counts them.
 ``place``: its row in the table of blocks. ``order``: its number among those that arrived, and, from its admission on,
 among those that its replica admitted, unless the policy goes by arrival. ``done_at``: the
 replica's decode step that yields its last token, `NOTHING` before it decodes. ``following``, ``preceding``: its
@@ -193,7 +212,8 @@ ended still hold; and ``tokens`` so far and ``to_come``, most first (LightLLM)."
 BLOCK: Final = record("key holders following preceding twin pooled")
 """A block: what it has in it (0: nothing that may be found), sequences that hold it, its neighbors among the free ones,
 the next block with the same content. ``pooled`` is a stack of blocks that sequences hold and nobody else may find.
-Those of tiers have -1, -2 and so on for ``holders``, the fastest tier first, and neighbors in its queue."""
+Those that a store keeps have neighbors in its queue; ``pooled`` is the first block of a bucket of its hash table, and
+``twin`` the next one there."""
 UNSHARED: Final = -1
 """The key of keys and values that nobody will ask for."""
 INDEX: Final = record("key block")
@@ -218,6 +238,10 @@ class Replica(NamedTuple):
     """Of `BLOCK`."""
     index: Any
     """Of `INDEX`."""
+    kept: Any
+    """Of `BLOCK`, of all stores; these are the whole fleet's, as are their counters and the clocks of their links."""
+    stores: Integers
+    links: Floats
 
 
 class Facts(NamedTuple):
@@ -292,6 +316,8 @@ class Facts(NamedTuple):
     """The same per sequence of an iteration, whose next token it streams."""
     loads_along: bool = False
     """Keys and values are loaded from tiers layer by layer, while the iteration computes; else before it."""
+    token_s: float = 0.0
+    """Seconds to compute a token of a prompt, to which those of loading it are compared."""
 
 
 class Tier(NamedTuple):
@@ -303,6 +329,12 @@ class Tier(NamedTuple):
     latency_s: float = 0.0
     """Seconds of one load, in addition."""
     name: str = ""
+    shared: str = "rank"
+    """Who has it together: nobody (rank), all on a node (node), or all."""
+    through: bool = False
+    """What is computed is written at once, not only what is evicted."""
+    faster: bool = False
+    """Blocks are loaded only where that is faster than to compute them."""
 
 
 FactsOfPools: TypeAlias = Any
@@ -328,7 +360,6 @@ def new_fleet(pools: Sequence[Facts], tiers: Sequence[Sequence[Tier]] = ()) -> R
     """
     behind = tiers or [()] * len(pools)
     most = max(map(len, behind))
-    rows = max(facts.blocks + sum(tier.blocks for tier in of) for facts, of in zip(pools, behind, strict=True))
     places = max(facts.max_sequences for facts in pools)
     blocks = max(facts.blocks for facts in pools)
     replicas = sum(facts.replicas for facts in pools)
@@ -338,8 +369,11 @@ def new_fleet(pools: Sequence[Facts], tiers: Sequence[Sequence[Tier]] = ()) -> R
         phases=np.zeros((replicas, max(facts.block_tokens for facts in pools)), np.int64),
         stacks=np.zeros((replicas, places), STACK),
         table=np.zeros((replicas, places, 1), np.int32),
-        blocks=np.zeros((replicas, rows), BLOCK),
-        index=np.zeros((replicas, 1 << (2 * rows).bit_length()), INDEX),
+        blocks=np.zeros((replicas, blocks), BLOCK),
+        index=np.zeros((replicas, 1 << (2 * blocks).bit_length()), INDEX),
+        kept=np.zeros(0, BLOCK),
+        stores=np.zeros(0, np.int64),
+        links=np.zeros(0),
     )
     fleet.stacks["place"] = np.arange(places)
     fleet.blocks["following"][:, :blocks] = np.arange(1, blocks + 1)
@@ -362,9 +396,8 @@ def new_fleet(pools: Sequence[Facts], tiers: Sequence[Sequence[Tier]] = ()) -> R
         fleet.counts[of, FREE_BLOCKS] = facts.blocks
         fleet.counts[of, LAST_FREE] = facts.blocks - 1
         fleet.counts[of, PLACES] = facts.max_sequences
-        _put_behind(fleet, of, facts.blocks, behind[pool])
         first += facts.replicas
-    return fleet
+    return _with_stores(fleet, behind) if most else fleet
 
 
 def with_rows(fleet: Replica, pools: Sequence[Facts], tokens: int) -> Replica:
@@ -386,20 +419,33 @@ def renew(fleet: Replica, r: int, facts: Facts) -> None:
     ranks = fleet.counts[r, [HEAD, PORT]]
     new = new_fleet([facts._replace(replicas=1)])
     for name in Replica._fields:
-        if name != "table":  # Only what sequences have written to it is read.
+        # Only what sequences have written to a table is read; replicas that come and go have no stores.
+        if name not in ("table", "kept", "stores", "links"):
             getattr(fleet, name)[r] = getattr(new, name)[0]
     fleet.counts[r, [HEAD, PORT]] = ranks
 
 
-def _put_behind(fleet: Replica, of: slice, row: int, tiers: Sequence[Tier]) -> None:
-    """Give replicas their tiers, whose rows in the table of blocks begin with this one."""
-    for number, tier in enumerate(tiers):
-        counts = fleet.counts[of, COUNTS + number * TIER_COUNTS :]
-        clocks = fleet.clocks[of, CLOCKS + number * TIER_CLOCKS :]
-        counts[:, TIER_FIRST] = counts[:, TIER_LAST] = NOTHING
-        counts[:, TIER_ROW], counts[:, TIER_ROWS] = row, tier.blocks
-        clocks[:, TIER_BLOCK_S], clocks[:, TIER_LATENCY_S] = tier.block_s, tier.latency_s
-        row += tier.blocks
+def _with_stores(fleet: Replica, behind: Sequence[Sequence[Tier]]) -> Replica:
+    """Return the fleet with the stores of each pool's tiers, and which of them are each replica's."""
+    numbers, found = dict[tuple[int, str, int], int](), list[Tier]()
+    for r, (pool, port) in enumerate(fleet.counts[:, [POOL, PORT]].tolist()):
+        for number in range(max(map(len, behind))):
+            tier = behind[pool][number] if number < len(behind[pool]) else Tier(0, 0.0)
+            at = {"rank": r, "node": port, "all": 0}[tier.shared]
+            store = numbers.setdefault((number, tier.shared, at), len(found))
+            found[store:] = found[store:] or [tier]
+            fleet.counts[r, COUNTS + number * TIER_COUNTS + TIER_STORE] = store * STORE_COUNTS
+    stores, links = np.zeros((len(found), STORE_COUNTS), np.int64), np.zeros((len(found), LINK_CLOCKS))
+    rows = np.array([tier.blocks for tier in found])
+    stores[:, [STORE_FIRST, STORE_LAST]] = NOTHING
+    stores[:, STORE_ROW], stores[:, STORE_ROWS] = np.cumsum(rows) - rows, rows
+    stores[:, STORE_LINK] = np.arange(len(found)) * LINK_CLOCKS
+    stores[:, STORE_THROUGH] = [tier.through for tier in found]
+    stores[:, STORE_FASTER] = [tier.faster for tier in found]
+    links[:, LINK_BLOCK_S], links[:, LINK_LATENCY_S] = zip(*((of.block_s, of.latency_s) for of in found), strict=True)
+    kept = np.zeros(int(rows.sum()), BLOCK)
+    kept["pooled"] = NOTHING
+    return fleet._replace(kept=kept, stores=stores.ravel(), links=links.ravel())
 
 
 def loaded_from(fleet: Replica, pool: int, tier: int) -> tuple[int, float]:
