@@ -39,6 +39,8 @@ class Replicas:
     times: IterationTimes
     passes: Passes = field(default_factory=dict)
     """What of the times does not hang on the constants."""
+    coarser: int = 0
+    """Bits by which the tables of times are coarser than usual."""
 
     @property
     def constants(self) -> InferenceConstants:
@@ -50,7 +52,7 @@ class Replicas:
     ) -> "Replicas":
         """Return the replicas with changed constants, and factors on prompts' and on decode times."""
         base = change(self.base)
-        times = _times(self.worker, base, self.facts, self.passes)
+        times = _times(self.worker, base, self.facts, self.passes, self.coarser)
         return replace(self, base=base, times=at_pace(times, *factors))
 
     @property
@@ -200,11 +202,14 @@ class Server:
         )
 
 
-def server_of(scenario: ServingScenario, known: Knowledge | None = None, load: Load | None = None) -> Server:
+def server_of(
+    scenario: ServingScenario, known: Knowledge | None = None, load: Load | None = None, *, coarser: int = 0
+) -> Server:
     """Return the replicas of a scenario's plan, with the times of their iterations.
 
     ``known`` corrects them by what was measured of one's own server. What is known of times, and routers of unlike
-    replicas, ask for the mean lengths of the scenario's load, or of another one.
+    replicas, ask for the mean lengths of the scenario's load, or of another one. Tables of times that are ``coarser`` by
+    some bits are made faster (`iteration_times`).
 
     Raises:
         InputError: The load cannot be read or has no time that is limited, or the plan has what no simulation follows.
@@ -216,7 +221,7 @@ def server_of(scenario: ServingScenario, known: Knowledge | None = None, load: L
             f"workload.slo.tpot is {format_quantity(slo.tpot_s, SECONDS)}, a limit of the tokens after the first; "
             "every request has one output token; use workload.slo.ttft"
         )
-    pools = tuple(_replicas(plan, known, lengths) for plan in deployment.pools_of(scenario))
+    pools = tuple(_replicas(plan, known, lengths, coarser) for plan in deployment.pools_of(scenario))
     return Server(scenario=scenario, pools=pools, lengths=lengths, known=known)
 
 
@@ -225,7 +230,7 @@ def _mean_request(scenario: ServingScenario, lengths: MeanLengths) -> Generation
     return deployment.alike(scenario, lengths.prompt_tokens, lengths.output_tokens)
 
 
-def _replicas(plan: PoolPlan, known: Knowledge | None, lengths: MeanLengths) -> Replicas:
+def _replicas(plan: PoolPlan, known: Knowledge | None, lengths: MeanLengths, coarser: int) -> Replicas:
     """Equal replicas with their memory and their times."""
     scenario = plan.scenario
     alone, room = _mean_request(scenario, lengths), deployment.room_of(scenario)
@@ -241,12 +246,13 @@ def _replicas(plan: PoolPlan, known: Knowledge | None, lengths: MeanLengths) -> 
         worker=worker,
         base=constants,
         evidence=evidence,
-        times=at_pace(_times(worker, constants, facts, passes), *factors),
+        times=at_pace(_times(worker, constants, facts, passes, coarser), *factors),
         passes=passes,
+        coarser=coarser,
     )
 
 
-def _times(worker: Worker, constants: InferenceConstants, facts: Facts, passes: Passes) -> IterationTimes:
+def _times(worker: Worker, constants: InferenceConstants, facts: Facts, passes: Passes, coarser: int) -> IterationTimes:
     return iteration_times(
         worker,
         constants.running_on(worker.scenario.cluster),
@@ -254,4 +260,5 @@ def _times(worker: Worker, constants: InferenceConstants, facts: Facts, passes: 
         sequences=facts.max_sequences,
         context=facts.context_tokens,
         passes=passes,
+        coarser=coarser,
     )

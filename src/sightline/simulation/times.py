@@ -112,6 +112,9 @@ class IterationTimes(NamedTuple):
     stage may have a pass of its own, so that one begins every ``1 / stages`` of them."""
     boundaries_s: float
     """Host time of all boundaries."""
+    coarser: float = 0.0
+    """Bits by which the axes have fewer points of a doubling than those of `COUNT_BITS`, `ATTENTION_BITS` and
+    `CONTEXT_BITS`."""
 
 
 def iteration_times(
@@ -122,26 +125,29 @@ def iteration_times(
     sequences: float,
     context: float,
     passes: Passes | None = None,
+    coarser: int = 0,
 ) -> IterationTimes:
     """Return the tables of a replica for passes of up to so many new tokens, sequences and tokens in a cache.
 
     ``constants`` are the engine's as they are on the worker's cluster (``InferenceConstants.running_on``). Beyond the
     tables' ends times go on in straight lines. ``passes`` keeps what does not hang on the constants, so that tables of
-    the same sizes with other constants take a tenth of the time.
+    the same sizes with other constants take a tenth of the time. Tables that are ``coarser`` by 3 bits take half of it,
+    and are off by a few percent where products or attention step.
     """
     plan, c = worker.plan, in_loop(worker, constants)
-    even = _Tables(worker, replace(c, long_prefill_slowdown=1.0), {} if passes is None else passes)
+    even = _Tables(worker, replace(c, long_prefill_slowdown=1.0), {} if passes is None else passes, coarser)
+    counts = COUNT_BITS - coarser
     new = float(1.0 + plan.drafted_tokens)
     speculates, about = plan.speculative is not None, (worker.model, worker.scenario.cluster.device)
-    decodes, drafts = even.decodes(axis_points(sequences, COUNT_BITS), new)
+    decodes, drafts = even.decodes(axis_points(sequences, counts), new)
     decode_attention, decode_launches = even.decode_attention(sequences, context, new)
     prompt_attention, prompt_launches = even.prompt_attention(tokens, context)
     return IterationTimes(
-        tokens=even.tokens(axis_points(tokens + sequences * new, COUNT_BITS)),
-        logits=even.logits(axis_points(2.0 * sequences * new, COUNT_BITS)),
+        tokens=even.tokens(axis_points(tokens + sequences * new, counts)),
+        logits=even.logits(axis_points(2.0 * sequences * new, counts)),
         decodes=decodes,
         drafts=drafts,
-        experts=even.experts(axis_points(tokens + sequences * new, COUNT_BITS)),
+        experts=even.experts(axis_points(tokens + sequences * new, counts)),
         decode_attention=decode_attention,
         prompt_attention=prompt_attention,
         attention_start_s=float(prompt_attention[1, 0]),
@@ -164,6 +170,7 @@ def iteration_times(
         long_prompt_slowdown=float((c.long_prefill_slowdown - 1.0) * (plan.tensor_parallel > 2)),
         stages=float(plan.pipeline_parallel),
         boundaries_s=float(c.handover_s * (plan.pipeline_parallel - 1.0)),
+        coarser=float(coarser),
     )
 
 
@@ -183,6 +190,7 @@ class _Tables:
     worker: Worker
     constants: InferenceConstants
     passes: Passes
+    coarser: int
 
     def tokens(self, points: Floats) -> Floats:
         """Passes with prompts, by their new tokens."""
@@ -215,15 +223,18 @@ class _Tables:
 
     def decode_attention(self, sequences: float, context: float, new: float) -> tuple[Floats, float]:
         """Seconds of attention by sequences and context, and its kernels."""
-        n, c = axis_points(sequences, ATTENTION_BITS), axis_points(context, CONTEXT_BITS)
+        n, c = self._axes(sequences, context)
         group = decoding(_some(n)[:, None], c[None, :], new)
         return self._attention("decode attention", group, decoding(1.0, 1.0, new), (n.size, c.size))
 
     def prompt_attention(self, tokens: float, context: float) -> tuple[Floats, float]:
         """Seconds of attention by a prompt's new tokens and those before them, and its kernels."""
-        q, c = axis_points(tokens, ATTENTION_BITS), axis_points(context, CONTEXT_BITS)
+        q, c = self._axes(tokens, context)
         group = prompts(1.0, _some(q)[:, None], c[None, :])
         return self._attention("prompt attention", group, prompts(1.0, 1.0), (q.size, c.size))
+
+    def _axes(self, tokens: float, context: float) -> tuple[Floats, Floats]:
+        return axis_points(tokens, ATTENTION_BITS - self.coarser), axis_points(context, CONTEXT_BITS - self.coarser)
 
     def _attention(
         self, table: str, group: SequenceGroup, other: SequenceGroup, shape: tuple[int, int]
@@ -421,7 +432,7 @@ def _host(times: PackedTimes, decodes: int, new_tokens: int, prompts: int) -> fl
 @compiled
 def _row(times: PackedTimes, at: int, size: int, x: float) -> tuple[float, float, float, float]:
     """The columns of a table over counts at ``x``."""
-    i, share = place_on(COUNT_BITS, size, x)
+    i, share = place_on(COUNT_BITS - int(times.figures.coarser), size, x)
     low, high = at + i, at + i + 1
     rows = times.rows
     return (
@@ -435,8 +446,9 @@ def _row(times: PackedTimes, at: int, size: int, x: float) -> tuple[float, float
 @compiled
 def _cell(times: PackedTimes, at: int, size: int, width: int, tokens: float, context: float) -> float:
     """A table of attention at so many new tokens or sequences and so much context."""
-    i, down = place_on(ATTENTION_BITS, size, tokens)
-    j, along = place_on(CONTEXT_BITS, width, context)
+    coarser = int(times.figures.coarser)
+    i, down = place_on(ATTENTION_BITS - coarser, size, tokens)
+    j, along = place_on(CONTEXT_BITS - coarser, width, context)
     cells, first = times.cells, at + i * width + j
     second = first + width
     upper = cells[first] + along * (cells[first + 1] - cells[first])

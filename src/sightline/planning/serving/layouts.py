@@ -95,6 +95,7 @@ class Layouts(Found):
     """The best way of each layout to cut prompts, with the sequences in flight that yield the most within limits."""
 
     limits_s: Mapping[str, float]
+    longest_prompt: int
     within: dict[float, dict[tuple[Any, ...], Kept]] = field(default_factory=dict)
     """By slack: the best of each layout that keeps the limits so far."""
 
@@ -121,7 +122,7 @@ class Layouts(Found):
         """Keep the best rows of each layout; return how many candidates keep the limits as far as a loop tells."""
         names = [name for name in of.columns if name.rpartition(".")[2] in (*DEGREES, "replicas")]
         rows = np.stack([of.columns[name] for name in names], axis=1)
-        worth = np.where(_is_simulated(variant, of), ascending(self.key, of.figures[self.key]), np.inf)
+        worth = np.where(self._takes_all(variant, of), ascending(self.key, of.figures[self.key]), np.inf)
         keeping = 0
         for slack in SLACKS:
             keeps = worth < np.inf
@@ -138,15 +139,15 @@ class Layouts(Found):
             keeping = len(np.unique(of.columns["place"][keeps])) if slack == SLACKS[1] else keeping
         return keeping
 
+    def _takes_all(self, variant: Variant, of: Evaluated) -> NDArray[np.bool_]:
+        """Whether the simulator follows the way in which plans cut prompts, and an iteration takes the longest one."""
+        engine = variant.scenario.plan.engine
+        chunked = of.columns["chunked_prefill"] != 0
+        takes = chunked | (of.columns["max_batched_tokens"] >= self.longest_prompt)
+        return takes & ((engine.serving.policy in CUTS_BY_CHOICE) | (chunked == cuts_prompts(engine)))
+
     def _worth(self, plan: Kept) -> float:
         return float(ascending(self.key, plan.figures[self.key]))
-
-
-def _is_simulated(variant: Variant, of: Evaluated) -> NDArray[np.bool_]:
-    """Whether the simulator follows the way in which plans cut prompts."""
-    engine = variant.scenario.plan.engine
-    chunked = of.columns["chunked_prefill"] != 0
-    return (engine.serving.policy in CUTS_BY_CHOICE) | (chunked == cuts_prompts(engine))
 
 
 class Sweep(NamedTuple):
@@ -230,7 +231,12 @@ def steady_space(space: ServingSpace, lengths: MeanLengths) -> GenerationSpace:
 
 def _layouts(space: ServingSpace, lengths: MeanLengths, ranked_as: str, progress: Progress) -> Layouts:
     slo = space.scenario.workload.slo
-    found = Layouts(key=ranked_as, axes=PARETO, limits_s={} if slo is None else dict(slo.limits))
+    found = Layouts(
+        key=ranked_as,
+        axes=PARETO,
+        limits_s={} if slo is None else dict(slo.limits),
+        longest_prompt=lengths.longest_prompt,
+    )
     wanted = tuple(dict.fromkeys((*SHOWN, ranked_as)))
     with suppress(Cancelled):  # the search looks for it again, and shows what was found until then
         go_through([steady_space(space, lengths)], found, wanted, {}, progress)

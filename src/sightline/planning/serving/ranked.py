@@ -27,7 +27,7 @@ from sightline.planning.serving.serving_search import (
     search,
     single_changes,
 )
-from sightline.planning.serving.trial import Trial, has_times, objective_in, tried
+from sightline.planning.serving.trial import COMPARED, Trial, has_times, objective_in, tried
 from sightline.prediction.changes import does_not_fit
 from sightline.profile.metrics import limits_in_words, metric_of
 from sightline.progress import Progress
@@ -48,7 +48,7 @@ def neighbours(best: Placed, found: Simulated, free: Collection[str]) -> list[Ne
     """
     searched = {name.rpartition(".")[2] for name in free}
     said = [_fewer_replicas(best.trial)] if found.stated and best.trial.finalist.scenario.plan.replicas > 1 else []
-    finalist = best.trial.finalist
+    finalist, beside = best.trial.finalist, None
     for stated, plan in single_changes(finalist.scenario, finalist.space):
         names = {name.rpartition(".")[2] for name in stated}
         if not names <= searched:
@@ -64,29 +64,32 @@ def neighbours(best: Placed, found: Simulated, free: Collection[str]) -> list[Ne
             # A layout has its own best size of iterations, and every plan its own limit of sequences.
             same = finalist._replace(max_sequences=None).changed(plan)
             own = (one for one in found.swept.finalists if layout and _is_of(one, plan, found, sized=False))
-            trial = tried(next(own, same), best.trial.rate)
-        neighbour = _neighbour(stated, plan, trial, best, found)
+            trial = tried(next(own, same), best.trial.rate, how=COMPARED)
+            beside = beside or tried(best.trial.finalist, best.trial.rate, how=COMPARED)
+        against = best.trial if trial is None or trial.how is not COMPARED else beside or best.trial
+        neighbour = _neighbour(stated, plan, trial, best, against, found)
         said += [] if neighbour is None else [neighbour]
     return by_loss(said)
 
 
 def _neighbour(
-    stated: dict[str, Any], plan: GenerationPlan, trial: Trial | None, best: Placed, found: Simulated
+    stated: dict[str, Any], plan: GenerationPlan, trial: Trial | None, best: Placed, against: Trial, found: Simulated
 ) -> Neighbour | None:
-    """What a change loses; None where it makes no difference."""
+    """What a change loses; None where it makes no difference. ``against`` is the best plan, simulated as the change."""
     if trial is None:
         unfit = simulate(replace(best.trial.finalist.scenario, plan=plan), intervals=False)
         return Neighbour(set=stated, loss=None, sentence=does_not_fit(unfit))
     key = found.compared.key
-    its, own = found.figures_of(trial)[key], best.figures[key]
+    its, own = (found.figures_of(one)[key] for one in (trial, against))
     if not trial.rate or not its or not own:
         return Neighbour(set=stated, loss=None, sentence=trial.capacity.sentence)
+    beside = _beside(best.trial, trial, trial.rate / against.rate)
     if found.stated and not trial.meets:
-        return Neighbour(set=stated, loss=None, sentence=f"misses the objective: {_beside(best.trial, trial)}")
+        return Neighbour(set=stated, loss=None, sentence=f"misses the objective: {beside}")
     loss = float(missed_by(found.compared.ranked_as, its, own)) - 1.0
     if abs(loss) <= ALIKE:
         return None
-    said = _beside(best.trial, trial) + _with_others(trial, best.trial, stated, (SIZE, "chunked_prefill"))
+    said = beside + _with_others(trial, best.trial, stated, (SIZE, "chunked_prefill"))
     if loss < 0:
         said += f"; {_why_not(trial, found)}"
     return Neighbour(set=stated, loss=loss, sentence=said)
@@ -160,9 +163,13 @@ def _is_of(finalist: Finalist, plan: GenerationPlan, found: Simulated, *, sized:
     return all(getattr(own, name) == getattr(plan, name) for name in names) and own.engine is plan.engine
 
 
-def _beside(best: Trial, other: Trial) -> str:
-    """The rate of another plan and its times, where these are of the same load, beside those of the best."""
-    said = [f"up to {other.rate:.3g} requests per second instead of {best.rate:.3g}"]
+def _beside(best: Trial, other: Trial, share: float | None = None) -> str:
+    """The rate of another plan and its times, where these are of the same load, beside those of the best.
+
+    ``share`` is its rate over that of the best where both were simulated otherwise than the best was.
+    """
+    rate = other.rate if share is None else share * best.rate
+    said = [f"up to {rate:.3g} requests per second instead of {best.rate:.3g}"]
     if has_times(best.finalist.scenario):
         name = f"p{objective_in(best.finalist.scenario).percentile:g}"
         for key in LATENCIES:
@@ -225,8 +232,8 @@ def _idle(best: Sequence[Placed]) -> Iterator[str]:
     rate = trial.finalist.scenario.workload.arrival.rate
     if rate is not None and trial.rate > SPARE * rate:
         yield (
-            f"the best plan serves up to {trial.rate:.3g} requests/s, and {rate:g} are stated; --objective cost finds "
-            "the fewest devices that serve these"
+            f"the best plan serves up to {trial.rate:.3g} requests/s; {rate:g} are requested; --objective cost finds the "
+            "fewest devices for that"
         )
 
 
@@ -345,8 +352,8 @@ def _assumptions(
     fewest = ", with the replicas the load needs" if found.stated else ""
     plain = next((f"; plan {rank} is the best without" for rank, one in shown if one.trial.finalist.keeps_numerics), "")
     return {
-        "search": f"worked out {found.swept.evaluated:,} plans of {len(found.swept.finalists):,} layouts in a steady "
-        f"loop and simulated the {len(found.trials)} most promising layouts{fewest}",
+        "search": f"priced {found.swept.evaluated:,} plans of {len(found.swept.finalists):,} layouts in a steady loop, "
+        f"simulated {len(found.brief)} of them briefly and the best {len(found.trials)} closely{fewest}",
         **({"quantization": f"{UNKNOWN_QUALITY}{plain}"} if is_of_any_format(spaces) else {}),
         "capacity": f"the highest request rate at which {slo.percentile:g} % of the requests meet "
         f"{limits_in_words(slo.limits)}; the objective goodput is that rate per device",

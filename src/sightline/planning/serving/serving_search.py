@@ -15,6 +15,7 @@ from sightline.planning.serving.layouts import CHANGED, Finalist, ServingSpace, 
 from sightline.planning.serving.trial import (
     BRIEF,
     CLOSE,
+    COMPARED,
     MANY_MORE,
     WHOLE,
     Precision,
@@ -140,7 +141,7 @@ MOST = 96
 MARGIN = 1.0 + 1.5 * BRIEF.within
 """How far behind the best a layout may be by a brief simulation to be simulated closely."""
 NEAR = 1.0 + CLOSE.within
-"""How far behind the best it may be by that, to be simulated as a single plan is."""
+"""The same by a longer one, and to be simulated as a single plan is."""
 IMPROVED = 3
 """Layouts that are tried with other sizes of iterations and limits of sequences."""
 MOST_SIZED = 3
@@ -169,7 +170,7 @@ class Simulated:
     trials: list[Trial] = field(default_factory=list)
     """Simulated closely."""
     brief: list[Trial] = field(default_factory=list)
-    """Simulated briefly, which all of ``trials`` were first."""
+    """Simulated briefly at first, and as closely as they have been since."""
     other_sizes: list[Trial] = field(default_factory=list)
     """Layouts of ``trials`` with other sizes of iterations, with which they serve less."""
     beyond: list[Trial] = field(default_factory=list)
@@ -206,13 +207,28 @@ class Simulated:
         """What a plan is compared by; smaller is better, and a plan that serves nothing is no better than any."""
         return float(ascending(self.compared.ranked_as, _value(self, self.figures_of(one)))) if one.rate else inf
 
-    def behind(self, one: Trial, others: Sequence[Trial], top: int) -> float:
-        """Return by which factor a plan is behind the last of the best of others, so many; 0 where these are fewer."""
-        if len(others) < top:
-            return 0.0
-        last = sorted(others, key=self.worth)[top - 1]
-        its, own = (_value(self, self.figures_of(of)) for of in (one, last))
-        return (float(missed_by(self.compared.ranked_as, its, own)) if one.rate else inf) if last.rate else 0.0
+    def nearest(self, of: Sequence[Trial], top: int, margin: float) -> list[Trial]:
+        """Return so many of the best plans of some and those not far behind the first; those that serve, if any do."""
+        ordered = sorted(of, key=self.worth)
+        serving = [one for one in ordered if one.rate] or ordered[:NEAREST]
+        key, best = self.compared.ranked_as, _value(self, self.figures_of(serving[0])) if serving else 0.0
+        return [
+            one
+            for place, one in enumerate(serving)
+            if place < top or float(missed_by(key, _value(self, self.figures_of(one)), best)) <= margin
+        ]
+
+    def replace(self, one: Trial, other: Trial) -> None:
+        """Put another trial in the place of one."""
+        for trials in (self.brief, self.trials):
+            trials[:] = [other if of is one else of for of in trials]
+
+    def again(self, one: Trial, how: Precision, progress: Progress) -> None:
+        """Simulate a plan more closely."""
+        server = one.server if one.how.coarser == how.coarser else None
+        trial = tried(one.finalist, one.rate, progress.check, how, server=server)
+        if trial is not None:
+            self.replace(one, trial)
 
     def needed(self, one: Finalist, top: int) -> float:
         """Return the rate from which on a layout would be among the best so far; 0 where that hangs on more than it."""
@@ -279,9 +295,10 @@ def search(
 def _highest_rates(found: Simulated, spaces: Sequence[ServingSpace], top: int, progress: Progress) -> None:
     """Add the layouts that may serve the most.
 
-    By successive halving: a steady loop ranks all layouts, one of each kind is simulated briefly and then the others
-    of the kinds that come near, the best of these with other sizes of iterations, and what may be among the best
-    closely (Jamieson and Talwalkar 2016, AISTATS). All with the same random numbers.
+    By successive halving (Jamieson and Talwalkar 2016, AISTATS): a steady loop ranks all layouts; one of each kind is
+    simulated briefly, then the others of the kinds that come near; those that come near longer, the best of them with
+    other sizes of iterations; the best of these closely, until the first of them is as sure as a single plan. All with
+    the same random numbers.
     """
     found.swept = sweep(spaces, found.compared.ranked_as, progress)
     first, others = _by_kind(found.swept.finalists)
@@ -293,11 +310,13 @@ def _highest_rates(found: Simulated, spaces: Sequence[ServingSpace], top: int, p
     ]
     for one in progress.over(near[:MOST], "simulating others like the best"):
         _try_briefly(found, one, top, progress)
-    for one in sorted(found.brief, key=found.worth)[:IMPROVED]:
-        _improve(found, one, progress)
-    for one in progress.over(sorted(found.brief, key=found.worth), "simulating the best"):
-        if found.behind(one, found.trials, top) <= MARGIN and (one.rate or not found.trials):
-            _add_closely(found, one, progress)
+    for how, margin in ((COMPARED, MARGIN), (CLOSE, NEAR)):
+        best = found.nearest(found.brief, top, margin)
+        for trial in progress.over(best, "simulating the best"):
+            found.again(trial, how, progress)
+        for trial in sorted(found.brief, key=found.worth)[:IMPROVED] if how is COMPARED else ():
+            _improve(found, trial, progress)
+    found.trials = [one for one in found.brief if one.how is CLOSE]
     _one_of_each_choice(found, progress)
     _confirm(found, progress)
 
@@ -347,43 +366,37 @@ def _improve(found: Simulated, best: Trial, progress: Progress) -> None:
             if _size(one) in known:
                 continue
             known.add(_size(one))
-            trial = tried(one, best.rate, progress.check, BRIEF, least=best.rate)
+            trial = tried(one, best.rate, progress.check, best.how, least=best.rate)
             if trial is not None and found.worth(trial) < found.worth(best):
                 found.other_sizes.append(best)
-                found.brief[found.brief.index(best)] = best = trial
-                left = [one]
+                found.replace(best, trial)
+                best, left = trial, [one]
             elif trial is not None:
                 found.other_sizes.append(trial)
-    found.brief[found.brief.index(best)] = with_its_limit(best, progress.check, BRIEF)
+    found.replace(best, with_its_limit(best, progress.check, best.how))
 
 
 def _size(one: Finalist) -> tuple[Any, ...]:
     return one.scenario.plan.max_batched_tokens, one.scenario.plan.chunked_prefill
 
 
-def _add_closely(found: Simulated, brief: Trial, progress: Progress, how: Precision = CLOSE) -> None:
-    trial = tried(brief.finalist, brief.rate, progress.check, how, server=brief.server)
-    if trial is not None:
-        found.trials = [one for one in found.trials if one.finalist is not brief.finalist] + [trial]
-
-
 def _confirm(found: Simulated, progress: Progress) -> None:
     """Simulate the best as a single plan is simulated, and those that come near, until one of these is the best."""
-    for _ in range(len(found.trials)):
-        near = [one for one in found.trials if one.rate and found.behind(one, found.trials, 1) <= NEAR]
-        left = [one for one in near if one.how is not WHOLE]
-        if not left:
-            return
-        _add_closely(found, min(left, key=found.worth), progress, WHOLE)
+    while left := [one for one in found.nearest(found.trials, 1, NEAR) if one.rate and one.how is not WHOLE]:
+        found.again(left[0], WHOLE, progress)
 
 
 def _one_of_each_choice(found: Simulated, progress: Progress) -> None:
     """Simulate the best layout of each engine, and of each other choice, of which none was simulated closely."""
     seen = {choice for one in found.trials for choice in _choices(one.finalist)}
-    for one in sorted(found.brief, key=found.worth):
-        if not _choices(one.finalist) <= seen:
-            _add_closely(found, one, progress)
-            seen |= _choices(one.finalist)
+    known = {id(one.finalist) for one in found.brief}
+    least = [one for one in found.swept.finalists if id(one) not in known]
+    for one in (*sorted(found.brief, key=found.worth), *least):
+        finalist = one.finalist if isinstance(one, Trial) else one
+        if not _choices(finalist) <= seen:
+            count = len(found.trials)
+            _add(found, finalist, progress)
+            seen |= _choices(finalist) if len(found.trials) > count else set()
 
 
 def _choices(one: Finalist) -> set[tuple[str, str]]:
@@ -399,7 +412,7 @@ def _as_checkpoint(found: Simulated, spaces: Sequence[ServingSpace], progress: P
         return
     brief = min((one for one in found.brief if one.finalist.keeps_numerics), key=found.worth, default=None)
     if brief is not None:
-        _add_closely(found, brief, progress)
+        _add(found, brief.finalist, progress, brief.rate)
         return
     few = fewest(plain, _replicas(plain), allowed_counts(spaces), progress.check) if found.stated else plain
     if few is not None:
@@ -437,8 +450,8 @@ def _add_cheapest(found: Simulated, top: int, progress: Progress) -> None:
         _add(found, few, progress)
 
 
-def _add(found: Simulated, one: Finalist, progress: Progress) -> None:
-    trial = tried(one, one.requests_per_s, progress.check)
+def _add(found: Simulated, one: Finalist, progress: Progress, guess: float = 0.0) -> None:
+    trial = tried(one, guess, progress.check)
     if trial is None:
         found.unfit += 1
     else:

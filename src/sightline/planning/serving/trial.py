@@ -40,10 +40,14 @@ class Precision(NamedTuple):
     """Mean latencies that a run lasts, so that a queue that grows shows."""
     requests: tuple[int, int]
     """Fewest and most requests of a load that is drawn."""
+    coarser: int = 0
+    """Bits by which tables of times are coarser."""
 
 
-BRIEF = Precision(within=0.1, step=1.5, latencies=5.0, requests=(400, 2_000))
+BRIEF = Precision(within=0.1, step=1.5, latencies=5.0, requests=(400, 2_000), coarser=3)
 """Enough to see which layouts are far behind."""
+COMPARED = Precision(within=0.02, step=1.1, latencies=10.0, requests=(1_000, 4_000), coarser=3)
+"""Enough for the ratio of two layouts that are simulated so, under the same load."""
 CLOSE = Precision(within=0.02, step=1.25, latencies=ENOUGH, requests=(2_500, MOST_REQUESTS))
 """Less than what plans are apart by the errors of their times."""
 WHOLE = Precision(within=WITHIN, step=1.04, latencies=ENOUGH, requests=(round(WITHIN**-2), MOST_REQUESTS))
@@ -122,9 +126,9 @@ def tried(
         check: Called before each simulation; it may raise `Cancelled`.
         how: How closely its highest rate is found.
         least: A rate that it has to serve to be of interest; where it does not, none below is looked for.
-        server: Its replicas, where they are known already.
+        server: Its replicas, where they are known as closely already.
     """
-    server = server or server_of(finalist.scenario)
+    server = server or server_of(finalist.scenario, coarser=how.coarser)
     if not server.fits:
         return None
     return _searched(finalist, server, guess or finalist.requests_per_s, check, how, least)
