@@ -57,18 +57,14 @@ def _engine_space(
     *,
     serves: bool,
 ) -> Space[Any]:
-    """The space of a mapping of generation, or of serving, where prefill stays with decode.
+    """The space of a mapping of generation, or of serving.
 
     The ``restricted`` keys were taken out of the mapping. Raise `InputError` with every mistake in it.
     """
     complaints = Complaints()
     plan, values = _plan_and_values(mapping, restricted, complaints)
     whole = {**mapping, "plan": plan}
-    if serves:
-        if True in (values.get("disaggregate") or ()):
-            complaints.add("plan.disaggregate is set; a search of serving plans requires it to be left out")
-        values |= {"disaggregate": (False,)} if "disaggregate" in values else {}
-    elif "batch" in values:
+    if "batch" in values and not serves:
         whole["workload"] = {**mapping["workload"], "batch": (values["batch"] or (1,))[0]}
     scenario: Any = complaints.note(
         serving_from_mapping if serves else generation_from_mapping, whole, folder, frozenset(values)
