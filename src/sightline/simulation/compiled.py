@@ -27,6 +27,21 @@ try:
 except (ImportError, AttributeError, SystemError) as error:  # what a numba raises that is older than its NumPy
     raise WorkError(f"the simulator needs a numba that fits its NumPy: {str(error).partition(chr(10))[0]}") from error
 
+RELEASES = (0, 62), (0, 68)
+"""The first and the last release of numba whose internals are as this module needs them."""
+
+
+def check_release(version: str) -> None:
+    """Raise a `WorkError` where a release of numba was never tested."""
+    if not RELEASES[0] <= tuple(map(int, version.split(".")[:2])) <= RELEASES[1]:
+        first, last = (".".join(map(str, release)) for release in RELEASES)
+        raise WorkError(
+            f"the simulator needs numba {first} to {last}, and {version} is installed; install numba=={last}.*"
+        )
+
+
+check_release(numba.__version__)
+
 _Library: Any = codegen.JITCodeLibrary
 _Compiler: Any = compiler.Compiler
 
