@@ -272,9 +272,7 @@ def test_a_load_without_rows_is_drawn_alike() -> None:
     drawn = [serving_chart([one]) for one in (kept, without)]
     titles = [json.dumps(spec).count("Requests and KV cache over time") for spec in drawn]
     assert titles == [1, 1]
-    running = [
-        one.means("running") for one in (summary_of(kept.outcome).moments, without.summary.moments)
-    ]
+    running = [one.means("running") for one in (summary_of(kept.outcome).moments, without.summary.moments)]
     assert running[0] == pytest.approx(running[1], abs=1e-6)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from sightline.errors import WorkError
 from sightline.progress import listening
 from sightline.simulation import compiled
 from sightline.simulation.engine import policies
@@ -72,6 +73,16 @@ def test_the_same_sources_elsewhere_find_what_is_kept(tmp_path, monkeypatch):
         assert twice(3) == 6
         found.append(sum(twice.stats.cache_hits.values()))
     assert found == [0, 1]
+
+
+@pytest.mark.parametrize("version", ["0.61.2", "0.69.0rc1", "1.0.0"])
+def test_untested_releases_of_numba_are_refused(version, monkeypatch):
+    monkeypatch.setattr("numba.__version__", version)
+    spec = spec_from_file_location("untested", compiled.__file__)
+    with pytest.raises(WorkError, match=f"0.62 to 0.68, and {version}"):
+        spec.loader.exec_module(module_from_spec(spec))
+    allowed = (Path(compiled.__file__).parents[3] / "pyproject.toml").read_text()
+    assert f"numba>=0.{compiled.RELEASES[0][1]},<0.{compiled.RELEASES[1][1] + 1}" in allowed
 
 
 def _said(function: object) -> list[str]:

@@ -7,9 +7,18 @@ import pytest
 from serving_scenarios import serving
 
 from sightline.scenario import Serve
+from sightline.simulation import simulate as simulation
 from sightline.simulation.results.summary import figures_of
-from sightline.simulation.server import server_of
-from sightline.simulation.simulate import DRAWS, MOST_REQUESTS, STRIDE, drawn_again, intervals_of_draws, simulate
+from sightline.simulation.server import Server, server_of
+from sightline.simulation.simulate import (
+    BEGINNING,
+    DRAWS,
+    MOST_REQUESTS,
+    STRIDE,
+    drawn_again,
+    intervals_of_draws,
+    simulate,
+)
 
 LENGTHS = {
     "prompt_tokens": {"distribution": "lognormal", "mean": 1165, "cv": 0.8},
@@ -44,6 +53,33 @@ def test_every_figure_of_a_short_load_is_unsure_by_chance():
     for key in ("requests_per_s", "output_tokens_per_s", "latency_s.mean", "ttft_s.p90", "itl_s.p50", "queue_s"):
         low, high = found[key]
         assert high / low > 1.01
+
+
+@pytest.mark.parametrize(
+    ("arrival", "simulated"),
+    [
+        ({"process": "poisson", "rate": 6.0}, [BEGINNING] * 3),
+        ({"process": "closed", "concurrency": 16}, [BEGINNING] * 3),
+        ({"process": "poisson", "rate": 14.0}, [BEGINNING, 30_000, 30_000]),
+        ({"process": "all_at_once"}, [30_000, 30_000]),
+    ],
+)
+def test_the_beginning_of_a_load_stands_for_it_where_it_settles(arrival, simulated, monkeypatch):
+    scenario, loads = serving(count=30_000, arrival=arrival, **LENGTHS), []
+    serve = Server.serve
+
+    def counted(self, asked, *of, **how):
+        loads.append(asked.workload.requests.count)
+        return serve(self, asked, *of, **how)
+
+    monkeypatch.setattr(Server, "serve", counted)
+    found = simulate(scenario).interval
+    assert [count for count in loads if count != 7_500] == [30_000, *simulated]
+    monkeypatch.setattr(simulation, "BEGINNING", 10**9)
+    whole = simulate(scenario).interval
+    assert found.keys() == whole.keys()
+    for key in ("latency_s.mean", "latency_s.p90", "ttft_s.mean", "tpot_s.p50", "output_tokens_per_s"):
+        assert [end or 0.0 for end in found[key]] == pytest.approx([end or 0.0 for end in whole[key]], rel=0.03)
 
 
 @pytest.mark.slow

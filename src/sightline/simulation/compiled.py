@@ -6,7 +6,7 @@ compiled functions, of the compiler and of the processor, and by nothing else: a
 share it. Only what Python calls is kept, with the code of everything that it calls in turn.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from hashlib import blake2b
@@ -26,6 +26,21 @@ try:
     from numba.core.registry import CPUDispatcher
 except (ImportError, AttributeError, SystemError) as error:  # what a numba raises that is older than its NumPy
     raise WorkError(f"the simulator needs a numba that fits its NumPy: {str(error).partition(chr(10))[0]}") from error
+
+RELEASES = (0, 62), (0, 68)
+"""The first and the last release of numba whose internals are as this module needs them."""
+
+
+def check_release(version: str) -> None:
+    """Raise a `WorkError` where a release of numba was never tested."""
+    if not RELEASES[0] <= tuple(map(int, version.split(".")[:2])) <= RELEASES[1]:
+        first, last = (".".join(map(str, release)) for release in RELEASES)
+        raise WorkError(
+            f"the simulator needs numba {first} to {last}, and {version} is installed; install numba=={last}.*"
+        )
+
+
+check_release(numba.__version__)
 
 _Library: Any = codegen.JITCodeLibrary
 _Compiler: Any = compiler.Compiler
@@ -169,6 +184,11 @@ def _unless_full(save: Callable[..., None]) -> Callable[..., None]:
 
 class _Part(CPUDispatcher):
     """A function that has no way in from Python: a call would end the process."""
+
+    def get_call_template(self, args: Sequence[Any], kws: Mapping[str, Any]) -> Any:
+        """Compile it once for all values: constants among its arguments are of no type of their own."""
+        named = {name: numba.types.unliteral(of) for name, of in kws.items()}
+        return super().get_call_template(tuple(map(numba.types.unliteral, args)), named)
 
     def __call__(self, *_: object, **__: object) -> None:
         raise TypeError(f"{self.py_func.__name__} is called by compiled code; in Python call its py_func")

@@ -21,7 +21,7 @@ from sightline.simulation.load import load_of
 from sightline.simulation.outcome import NO_ROOM, REFUSALS
 from sightline.simulation.results.iterations import busy_by_bound, energy_j, in_a_sentence, pressure
 from sightline.simulation.results.summary import Summary, figures_from, percentiles_of, summary_of, unserved_warnings
-from sightline.simulation.results.times import Interval, student, too_few
+from sightline.simulation.results.times import Interval, error_of_mean, student, too_few
 from sightline.simulation.serve import MANY_REQUESTS, Rows, serve_streamed
 from sightline.simulation.server import Load, Server, server_of
 
@@ -72,6 +72,13 @@ KEPT_UP = 0.97
 """Share of the arrivals' rate that a server answers at least if it keeps up."""
 NOTICED = 0.05
 """Share of the mean latency that waiting takes at least for anybody to notice it."""
+BEGINNING = 10_000
+"""Requests of the beginning of a load that stands for all of it at the ends of the iteration times, at least."""
+LATENCIES = 100.0
+"""Mean latencies that it lasts, at least."""
+SETTLED = 0.1
+"""How far off its mean latency is at most: by chance, from that of its first quarter, and from that of all of the load.
+Else its queue may grow."""
 GROWING = 2.0
 """How much longer all requests wait than the first quarter where waits grow: 4 times in a long overload, else once."""
 END_STEP = 1.1
@@ -201,13 +208,58 @@ def _profile(
             draws = [figures_from(again(question), slo) for question in drawn_again(scenario)]
             figures["interval"] |= intervals_of_draws(figures, draws, slo)
             growing = [*_too_much(scenario, figures, again)]
-        ends = [figures_from(again(scenario, factors), slo) for factors in server.end_factors]
-        figures["interval"] = _joined_intervals(server, ends, figures)
+        figures["interval"] = _joined_intervals(server, _at_ends(server, scenario, figures, again), figures)
     if is_drawn:
         remarks += growing or _too_short(scenario, figures)
     warnings = (*_warnings(scenario), *dict.fromkeys(remarks), *figures.pop("warnings"))
     warnings += (*_load_warnings(server, scenario, figures),)
     return Profile(**_about(server, scenario), **figures, **_effort(server, summary, figures), warnings=warnings)
+
+
+def _at_ends(
+    server: Server, scenario: ServingScenario, figures: Mapping[str, Any], again: Again
+) -> list[Mapping[str, Any]]:
+    """The figures of the same load at both ends of the iteration times; none where these are not known.
+
+    Of a long load that settles they are scaled from its beginning, which is simulated at both ends and as predicted:
+    all three have the same requests, so that most of what is by chance in them is not in their ratios.
+    """
+    slo, factors = scenario.workload.slo, server.end_factors
+    if factors and (beginning := _beginning(scenario, figures)) is not None:
+        values = flatten({key: figures[key] for key in SPREAD_KEYS})
+        runs = []
+        # The slow end first, which is the last to settle.
+        while len(runs) < 3 and (not runs or _settles(runs[-1], scenario)):
+            runs.append(again(beginning, (factors[1], factors[0], AS_PREDICTED)[len(runs)]))
+        slow, *others = (flatten(figures_from(run, slo)) for run in runs)
+        if len(others) == 2 and _settles(runs[-1], scenario):
+            fast, first = others
+            same = abs(values["latency_s.mean"] / first["latency_s.mean"] - 1.0) < SETTLED
+            if same and all(first[key] for key, value in values.items() if value):
+                known = {key: value / first[key] for key, value in values.items() if value}
+                return [{key: ratio * end[key] for key, ratio in known.items()} for end in (fast, slow)]
+    return [flatten(figures_from(again(scenario, each), slo)) for each in factors]
+
+
+def _beginning(scenario: ServingScenario, figures: Mapping[str, Any]) -> ServingScenario | None:
+    """The scenario with the beginning of its load alone; None where the load is not much longer or changes."""
+    shape, arrival = scenario.workload.requests, scenario.workload.arrival
+    if shape is None or arrival.process == "all_at_once" or arrival.ramp or scenario.plan.autoscale is not None:
+        return None
+    running = figures["requests_per_s"] * (figures["latency_s"]["mean"] or 0.0)
+    count = max(BEGINNING, ceil(LATENCIES * running))
+    if 2 * count > shape.count:
+        return None
+    return replace(scenario, workload=replace(scenario.workload, requests=replace(shape, count=count)))
+
+
+def _settles(run: Summary, scenario: ServingScenario) -> bool:
+    """Whether requests are answered as they come, and their latencies neither grow nor leave their mean unknown."""
+    means, arriving = run.samples["latency_s"].means(), scenario.workload.arrival.rate or 0.0
+    if not means.size or run.totals.completed < KEPT_UP * arriving * run.totals.duration_s:
+        return False
+    known = error_of_mean(means).half_width < SETTLED * means.mean()
+    return bool(known and means.mean() < (1.0 + SETTLED) * means[: max(means.size // 4, 1)].mean())
 
 
 def _too_much(scenario: ServingScenario, figures: Mapping[str, Any], again: Again) -> Iterator[str]:
@@ -407,21 +459,20 @@ def _joined_intervals(
 ) -> dict[str, Interval]:
     """Intervals that hold what the run's length and the iteration times leave open, as independent errors.
 
-    ``at_ends`` are the figures of the same load at both ends of the iteration times; none where these are not known.
+    ``at_ends`` are `_at_ends`.
     """
     if not at_ends:
         return {}
-    ends = [flatten(of) for of in at_ends]
     values = flatten({key: figures[key] for key in SPREAD_KEYS})
     return {
         key: joined_interval(
             value,
             figures["interval"].get(key, (value, value)),
-            (ends[0][key], ends[1][key]),
+            (at_ends[0][key], at_ends[1][key]),
             *server.ends_beyond_iterations(key.split(".")[0], value),
         )
         for key, value in values.items()
-        if value and ends[0][key] and ends[1][key]
+        if value and at_ends[0][key] and at_ends[1][key]
     }
 
 
