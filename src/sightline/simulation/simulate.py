@@ -73,7 +73,7 @@ KEPT_UP = 0.97
 NOTICED = 0.05
 """Share of the mean latency that waiting takes at least for anybody to notice it."""
 GROWING = 2.0
-"""How much longer all requests wait than the first quarter where waits grow: 4 times in a long overload, else once."""
+"""Mean wait of all requests over that of the first quarter where waits grow: about 4 in a long overload, else 1."""
 END_STEP = 1.1
 """Factor between the first two rates that are tried at the ends of the iteration times, near the capacity."""
 FRONT_END_FULL = 0.9

@@ -3,7 +3,7 @@
 A user's run is none of the sources that an engine was fitted to. Its error has what cases of one source have - their
 scatter and what a deployment has in common -, the effect of a source, and a term for each thing that the engine was
 never fitted with: the device, the kind of model, the number format, a longer context. The terms are independent and add
-up as squares. Each was estimated by leaving out whole sources, devices, kinds and formats (`scripts/engine_fit.py`). A
+up as squares. Each was estimated by leaving out whole sources, devices, kinds and formats (`scripts/engine_terms.py`). A
 device's kernels err too where they were not measured, the more the farther their constants come from
 (`cost.families`), and collectives in a host whose links nobody measured.
 """
