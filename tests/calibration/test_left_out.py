@@ -4,17 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from engine_fit import (
-    PRIORS,
-    EngineSet,
-    InferenceFit,
-    LeftOut,
-    MeasuredGeneration,
-    further,
-    supported_fit,
-    terms_of,
-    without,
-)
+from engine_fit import PRIORS, EngineSet, InferenceFit, MeasuredGeneration, supported_fit
+from engine_terms import LeftOut, further, terms_of, without
 from generation_scenarios import generation
 
 from sightline.calibration.fits import Prior

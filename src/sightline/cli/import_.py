@@ -45,10 +45,10 @@ def import_(
       sightline import --cluster "2x h100-sxm-80gb" -- vllm serve meta-llama/Llama-3.1-8B-Instruct -tp 2
       cat serve.sh | sightline import - --cluster "8x h200-sxm-141gb" | sightline predict -
     """
-    from sightline.launching import completed, scenario_text, served
+    from sightline.launching import at_rate, completed, scenario_text
 
     output.check({"--out": out}, out=(".yaml", ".yml"))
-    reading = _read(source) if rate is None else served(_read(source), rate)
+    reading = _read(source) if rate is None else at_rate(_read(source), rate)
     reading = completed(reading, _known(model, cluster, settings or []))
     if "model" in reading.missing and reading.scenario.get("model"):
         raise InputError(f"{reading.missing['model']}; or use --model")

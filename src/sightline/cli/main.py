@@ -109,9 +109,7 @@ _OTHER_OPTIONS = {
     **dict.fromkeys(("--input-len", "--input-tokens", "--prompt-tokens"), "--prompt"),
     **dict.fromkeys(("--output-len", "--output-tokens"), "--output"),
     **dict.fromkeys(("--engine", "--backend"), "--framework"),
-    **dict.fromkeys(
-        ("--intervals", "--no-intervals"), "it with simulate, the only command that simulates for intervals"
-    ),
+    **dict.fromkeys(("--intervals", "--no-intervals"), "`sightline simulate`, which alone has this option"),
 }
 """What options of other tools are here."""
 

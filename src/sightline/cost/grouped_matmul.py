@@ -106,7 +106,7 @@ def grouped_matmul_cost(
     expert cost as much arithmetic as ``B``, and on average half a last wave of tiles. With ``empty_rows`` all blocks
     are whole.
 
-    Of its own arithmetic, at the peak's share, ``arithmetic_s`` has the rows' part without what blocks are padded by.
+    ``arithmetic_s`` is the arithmetic of the rows alone, without padding, at the share of the peak that tiles reach.
 
     Left out: routing, permutation and the weighted sum (element-wise kernels); experts whose weights stay in L2.
     """

@@ -172,17 +172,17 @@ def at_clock(c: MatmulConstants, device: Device, *, clock_hz: Number, lanes: Num
     )
 
 
-def at_power(c: MatmulConstants, ratio: Number, library: float = 1.0) -> MatmulConstants:
+def at_power(c: MatmulConstants, ratio: Number, of_library: float = 1.0) -> MatmulConstants:
     """Constants on a device whose long products keep ``ratio`` times as much of the peak as where they were measured.
 
     Less power makes long products slower; with more, they lose less to the limit, and then reach more of the peak.
-    What a ``library`` reaches of that it reaches in short products too: MI210's of 0.6 ms and of 80 ms are as fast.
+    The share ``of_library`` counts in short products too: MI210's of 0.6 ms and of 80 ms are as fast.
     """
-    kept = (1 - c.throttled_share) * ratio / library
+    kept = (1 - c.throttled_share) * ratio / of_library
     return replace(
         c,
         throttled_share=1 - np.minimum(kept, 1.0),
-        peak_fraction=np.minimum(c.peak_fraction * np.maximum(kept, 1.0) * library, 1.0),
+        peak_fraction=np.minimum(c.peak_fraction * np.maximum(kept, 1.0) * of_library, 1.0),
     )
 
 

@@ -53,7 +53,7 @@ class Serving:
     budget_share: float = 0.0
     """Share of the cache's tokens that an iteration may have of new ones, where that is more."""
     device_classes: tuple[DeviceClass, ...] = ()
-    """By memory, ascending: the last that a device is in replaces the two limits above."""
+    """By memory, ascending: the last that a device is in replaces the two limits above and bounds captured graphs."""
     max_prefill_tokens: int | None = None
     """Prompt tokens after which an iteration takes no further prompt, where that is not the budget; None for no such
     limit."""

@@ -146,7 +146,7 @@ ORDER = ("name", "model", "cluster", "workload", "plan")
 """Parts of a scenario in the order of a file."""
 
 
-def served(reading: Reading, rate: float) -> Reading:
+def at_rate(reading: Reading, rate: float) -> Reading:
     """Return the reading of a server with requests that arrive at a rate instead of one batch.
 
     Raises:

@@ -66,7 +66,7 @@ class Generate:
     """Tokens at the start of each prompt that a prefix cache already holds."""
     continuous: bool = False
     """False: one static batch, its prefill, then its decode steps; true: a steady closed loop in which finished
-    sequences are replaced at once, so the time per token includes prefills."""
+    sequences are replaced at once, so the time per token includes prefills. Those that the cache does not hold wait."""
     equal_lengths: bool = False
     """In a steady loop all sequences have the same length, as in synthetic benchmarks, so prompts run in groups; else
     lengths vary, and newcomers mix evenly among the others. Equal lengths on vLLM and TensorRT-LLM wait longer for

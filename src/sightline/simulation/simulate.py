@@ -80,7 +80,7 @@ SETTLED = 0.1
 """How far off its mean latency is at most: by chance, from that of its first quarter, and from that of all of the load.
 Else its queue may grow."""
 GROWING = 2.0
-"""How much longer all requests wait than the first quarter where waits grow: 4 times in a long overload, else once."""
+"""Mean wait of all requests over that of the first quarter where waits grow: about 4 in a long overload, else 1."""
 END_STEP = 1.1
 """Factor between the first two rates that are tried at the ends of the iteration times, near the capacity."""
 HELD_BACK = 0.9

@@ -12,9 +12,9 @@ from sightline.prediction.generation.engine_constants import LONG_PREFILL_TOKENS
 from sightline.prediction.generation.replica import (
     PricedPass,
     Worker,
-    called_s,
     device_times,
     handover_s,
+    iteration_host_s,
     launch_time_s,
 )
 from sightline.prediction.pass_times import PassTimes
@@ -158,7 +158,7 @@ def iteration_times(
         captured_decodes=float(plan.captured_tokens(*about, decode=True)),
         captured_tokens=float(plan.captured_tokens(*about, decode=False)),
         launch_s=float(launch_time_s(plan, c)),
-        iteration_s=float(called_s(plan, c) + speculates * c.drafting_s),
+        iteration_s=float(iteration_host_s(plan, c) + speculates * c.drafting_s),
         sequence_s=float(c.sequence_s + speculates * c.drafted_sequence_s),
         prefill_s=float(c.prefill_s),
         prompt_token_s=float(c.prompt_token_s),

@@ -130,6 +130,10 @@ def test_deepspeed_takes_its_configuration(data):
         ({"framework": "fsdp", "zero_stage": 0, "data_parallel_shard": 4}, r"replicas shard nothing"),
         ({"framework": "fsdp", "dtype": "fp16", "state_dtype": "bf16"}, r"unscales only gradients of fp32 weights"),
         ({"framework": "transformers", "dtype": "fp16", "state_dtype": "bf16"}, r"plan\.state_dtype is bf16"),
+        (
+            {"framework": "transformers", "state_dtype": "bf16", "gradient_reduce_dtype": "fp32"},
+            r"sum gradients in the dtype of the weights",
+        ),
     ],
 )
 def test_what_has_no_launch_is_refused(plan, sentence):

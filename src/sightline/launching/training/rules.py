@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from sightline.frameworks import Framework
-from sightline.frameworks.choices import FUSIONS, choices_of
+from sightline.frameworks.choices import FUSIONS, REDUCE_BYTES, choices_of
 from sightline.launching.hugging_face import KNOWN, configuration
 from sightline.launching.registry import WRITERS
 from sightline.launching.training.megatron_model import model_problems
@@ -669,16 +669,15 @@ def deepspeed_offloading(
 
 def fsdp_replicas(
     framework: Framework,
-    plan: Mapping[str, Any],
     offload: frozenset[str] | Mapping[str, Number],
     zero_stage: Count,
     data_parallel: Count,
     data_parallel_shard: Count | None,
 ) -> Checks:
-    """FSDP offloads what it shards, and replicas that shard nothing sum gradients in the dtype of the weights."""
+    """FSDP offloads what it shards, and replicas shard nothing."""
     if framework.name != "fsdp":
         return
-    sharded, reduced = zero_stage > 0, plan.get("gradient_reduce_dtype")
+    sharded = zero_stage > 0
     yield Check(
         sharded | (data_parallel_shard is None or data_parallel_shard == data_parallel),
         "plan.data_parallel_shard with plan.zero_stage 0: replicas shard nothing",
@@ -687,8 +686,16 @@ def fsdp_replicas(
         sharded | np.logical_not(offloads(offload, "parameters")),
         "plan.offload is parameters with plan.zero_stage 0: FSDP offloads what it shards",
     )
+
+
+def replicas_sum(framework: Framework, plan: Mapping[str, Any], zero_stage: Count, dtype: str) -> Checks:
+    """PyTorch's replicas that shard nothing sum gradients as they are kept, whatever is stated."""
+    reduced = plan.get("gradient_reduce_dtype")
+    if reduced is None or not framework.sharding.replicas_keep_dtype:
+        return
+    kept = framework.name != "fsdp" and framework.states_in(dtype).gradients == REDUCE_BYTES[reduced]
     yield Check(
-        sharded | (reduced is None),
+        (zero_stage > 0) | kept,
         "plan.gradient_reduce_dtype is {reduced} with plan.zero_stage 0: PyTorch's replicas sum gradients in the dtype "
         "of the weights",
         {"reduced": reduced},

@@ -49,7 +49,7 @@ def _of_a_rank(plan: GenerationPlan, work: Generate) -> Number:
 
 
 def _activations(prefilling: PricedGeneration) -> Number:
-    """Bytes that are live while prompts are processed."""
+    """Return the bytes that are live in the fullest pass: one over prompts, or the first one that samples."""
     formats, model = prefilling.worker.formats, prefilling.scenario.model
     products = [op for block in prefilling.prefill.program.layers for op in block.operators if isinstance(op, Matmul)]
     widest, tokens = reduce(larger, [op.n / 1.0 for op in products]), products[0].m

@@ -162,7 +162,7 @@ def _fitting(priced: PricedGeneration) -> Number:
 
 
 def _beside_prompts(scenario: GenerationScenario) -> Number:
-    """Sequences of a rank that run at once: where steps take whole prompts along, these need room in the budget."""
+    """Sequences of a rank that run at once: where steps take whole prompts along, the token budget holds both."""
     plan = scenario.plan
     if plan.max_batched_tokens is None or not plan.engine.scheduling.mixed_batches:
         return np.inf

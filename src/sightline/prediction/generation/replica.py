@@ -432,7 +432,7 @@ def _scheduling_s(
     (``EngineCore.step_with_batch_queue``); tokenizing and detokenizing are the server's.
     """
     plan = worker.plan
-    iteration_s, sequence_s = called_s(plan, c), c.sequence_s
+    iteration_s, sequence_s = iteration_host_s(plan, c), c.sequence_s
     if plan.speculative is not None:
         iteration_s, sequence_s = iteration_s + c.drafting_s, sequence_s + c.drafted_sequence_s
     once_s: Number = 0.0
@@ -450,7 +450,7 @@ def _scheduling_s(
     return once_s, each_s, (prefill_s, tokens_s)
 
 
-def called_s(plan: GenerationPlan, c: InferenceConstants) -> Number:
+def iteration_host_s(plan: GenerationPlan, c: InferenceConstants) -> Number:
     """Return the host's seconds per iteration, whatever is in it."""
     return c.iteration_s + c.worker_s * (plan.tensor_parallel * plan.pipeline_parallel - 1.0)
 

@@ -3,8 +3,8 @@
 A user's run is none of the sources that an engine was fitted to. Its error has what cases of one source have - their
 scatter and what a deployment has in common -, the effect of a source, and a term for each thing that the engine was
 never fitted with: the device, the kind of model, the number format, a longer context. The terms are independent and add
-up as squares. Each was estimated by leaving out whole sources, devices, kinds and formats (`scripts/engine_fit.py`). A
-device's kernels err too where they were not measured, the more the farther their constants come from
+up as squares. Each was estimated by leaving out whole sources, devices, kinds and formats (`scripts/engine_terms.py`).
+A device's kernels err too where they were not measured, the more the farther their constants come from
 (`cost.families`), and collectives in a host whose links nobody measured.
 """
 
@@ -236,7 +236,7 @@ def fitted_spreads(
 ) -> tuple[float, float]:
     """Return the spreads of cases like the fitted ones, of first tokens and of the further ones.
 
-    First tokens that no fit saw have that of the others (``scripts/engine_fit.py``).
+    First tokens that no fit saw have that of the others (``scripts/engine_terms.py``).
     """
     usual = _usual(scenario, constants)
     first = usual if constants.ttft_spread == constants.tpot_spread else constants.ttft_spread

@@ -142,10 +142,10 @@ class Rounds(NamedTuple):
     layers: Number = 1.0
     moved_bytes: Number = 0.0
     """What the tensor-parallel ranks that share a node's network receive, and send on, in one round."""
-    shown_s: Number = 0.0
+    exposed_s: Number = 0.0
     """What all rounds add to the step."""
 
-    def exposed_s(self, slowdown: Number, memory_bandwidth: Number) -> Number:
+    def round_exposed_s(self, slowdown: Number, memory_bandwidth: Number) -> Number:
         """Return what one round adds to the step.
 
         Hidden transfers slow compute by the units and the memory traffic that they take: ``slowdown`` of their time
@@ -155,8 +155,8 @@ class Rounds(NamedTuple):
             return self.transfer_s
         full_s = self.moved_bytes / (CONTENDED * memory_bandwidth)
         rate = smaller(full_s / larger(self.transfer_s, TINY), 1.0)
-        shown_s = exposed(self.passing_s, self.transfer_s, self.layers, slowdown * rate)
-        return either(self.overlaps, shown_s, self.transfer_s)
+        exposed_s = exposed(self.passing_s, self.transfer_s, self.layers, slowdown * rate)
+        return either(self.overlaps, exposed_s, self.transfer_s)
 
     @property
     def outlasted_s(self) -> Number:
@@ -281,7 +281,7 @@ def data_parallel_time(replica: Replica, on: Replication) -> DataParallelTime:
     forward, backward = _rounds(replica, moves, _transfers_s(moves, messages, on), messages, on)
     slowdown, bandwidth = on.constants.overlap_slowdown, on.cluster.device.memory_bandwidth
     forward, backward = (
-        rounds._replace(shown_s=several.dense * rounds.rounds * rounds.exposed_s(slowdown, bandwidth))
+        rounds._replace(exposed_s=several.dense * rounds.rounds * rounds.round_exposed_s(slowdown, bandwidth))
         for rounds in (forward, backward)
     )
     own_s = _code_around_collectives_s(replica, moves, on)
@@ -289,7 +289,7 @@ def data_parallel_time(replica: Replica, on: Replication) -> DataParallelTime:
     across = on.hybrid * moves.reductions
     sent = (there * (cut * (moves.reductions * g + w) + across * shard) for there, cut, g, w, shard in columns)
     return DataParallelTime(
-        exposed_s=backward.shown_s + forward.shown_s + several.dense * own_s,
+        exposed_s=backward.exposed_s + forward.exposed_s + several.dense * own_s,
         network_bytes=sum(sent),
         forward=forward._replace(rounds=several.dense * forward.rounds),
         backward=backward._replace(rounds=several.dense * backward.rounds),

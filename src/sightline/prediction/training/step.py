@@ -283,8 +283,8 @@ def _pipeline(
         return time
     overlapped_s = either(hidden, message_s, 0.0)
     forward_s, backward_s = (
-        slot.forward_s + replicas.forward.shown_s / m,
-        slot.backward_s + replicas.backward.shown_s / m,
+        slot.forward_s + replicas.forward.exposed_s / m,
+        slot.backward_s + replicas.backward.exposed_s / m,
     )
     sent_s, filling_s = overlapped_transfers(overlapped_s, forward_s, backward_s, p, m, v)
     return time._replace(

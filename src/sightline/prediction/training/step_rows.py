@@ -104,7 +104,7 @@ def _behind_transfers_s(priced: Priced, times: StepTimes, pass_s: Number, rounds
     """Seconds of passes behind transfers of replicas, and behind messages between stages, that outlast them."""
     plan, m = priced.scenario.plan, times.micro_batches
     p, v = plan.pipeline_parallel, plan.virtual_stages
-    message_s = times.pipeline.overlapped_s - rounds.shown_s / (m * v)
+    message_s = times.pipeline.overlapped_s - rounds.exposed_s / (m * v)
     return rounds.outlasted_s + outlasted_passes_s(message_s, pass_s, p, m, v)
 
 
