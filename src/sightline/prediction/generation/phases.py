@@ -259,7 +259,7 @@ def price_generation(scenario: GenerationScenario, phases: Sequence[PhaseName] =
     # Sequences of the busiest data-parallel rank.
     sequences = rounded_up(work.batch / (plan.data_parallel * plan.replicas))
     chunks = in_lockstep(replicas, sequences, cut(replicas, sequences))
-    new = 1.0 + plan.drafted_tokens
+    new = 1.0 + plan.drafted(sequences)
     parts = micro_batches(plan, sequences, new)
     context = work.prompt_tokens + work.output_tokens / 2.0
     if work.continuous and not work.equal_lengths:
@@ -343,4 +343,4 @@ def decode_phase(priced: PricedGeneration, constants: InferenceConstants) -> Pha
     """Return the decode steps of all sequences."""
     iteration = iteration_of(priced.worker, priced.decode, constants, priced.step_parts)
     further = larger(priced.worker.scenario.workload.output_tokens - 1.0, 0.0)
-    return _phase(priced, iteration, further / tokens_per_pass(priced.worker.plan))
+    return _phase(priced, iteration, further / tokens_per_pass(priced.worker.plan, priced.decode.kernels.batch))
