@@ -136,7 +136,7 @@ def iteration_times(
     """
     plan, c = worker.plan, in_loop(worker, constants)
     even = _Tables(worker, replace(c, long_prefill_slowdown=1.0), {} if passes is None else passes)
-    new, drafts_up_to = float(1.0 + plan.drafted_tokens), plan.speculative and plan.speculative.disable_above
+    new, drafts_up_to = float(1.0 + plan.drafted_tokens), plan.speculative.disable_above if plan.speculative else None
     speculates, about = plan.speculative is not None, (worker.model, worker.scenario.cluster.device)
     decodes, drafts = even.decodes(axis_points(sequences, COUNT_BITS))
     decode_attention, decode_launches = even.decode_attention(sequences, context)

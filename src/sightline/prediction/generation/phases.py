@@ -21,7 +21,7 @@ from sightline.prediction.generation.replica import (
 from sightline.prediction.pass_times import PassTimes
 from sightline.program import Batch, decoding, prompts
 from sightline.program.routing import busiest_count, largest_of
-from sightline.quantities import Count, Number, anywhere, distinct, either, larger, rounded_up, smaller
+from sightline.quantities import Count, Number, anywhere, distinct, either, larger, plain, rounded_up, smaller
 from sightline.scenario import Disaggregation, GenerationPlan, GenerationScenario
 
 Place = NDArray[np.intp]
@@ -155,7 +155,7 @@ def in_lockstep(scenario: GenerationScenario, sequences: Number, chunks: Chunks)
     sequences than another.
     """
     plan, work = scenario.plan, scenario.workload
-    ranks = plan.groups(scenario.model)
+    ranks = plain(plan.groups(scenario.model))
     if not work.continuous or work.equal_lengths or not anywhere(ranks > 1):
         return chunks
     arriving = sequences / work.output_tokens
@@ -264,7 +264,9 @@ def price_generation(scenario: GenerationScenario, phases: Sequence[PhaseName] =
     context = work.prompt_tokens + work.output_tokens / 2.0
     if work.continuous and not work.equal_lengths:
         # Of ranks that wait for each other the one with most tokens in its cache: sequences are anywhere in answers.
-        context = context + largest_of(plan.groups(replicas.model)) * work.output_tokens / (12.0 * sequences) ** 0.5
+        context = (
+            context + largest_of(plain(plan.groups(replicas.model))) * work.output_tokens / (12.0 * sequences) ** 0.5
+        )
     batches = {
         "prefill": Batch.of(prompts(chunks.sequences, chunks.new_tokens, chunks.context_tokens, chunks.evenness)),
         "decode": Batch.of(decoding(sequences / parts, context, new)),

@@ -480,7 +480,7 @@ def inference_kernels(scenario: GenerationScenario, formats: Formats, batch: Bat
         e=plain(plan.expert_parallel),
         skew=plan.expert_skew,
         spread=plan.expert_spread,
-        copies=plan.redundant_experts,
+        copies=None if plan.redundant_experts is None else plain(plan.redundant_experts),
         shape=scenario.model.own_heads,
         identical_tokens=scenario.workload.repeated_token,
         expands_weights=expands,
