@@ -385,7 +385,7 @@ def inference_experts(x: InferenceAttention, figures: Experts) -> InferenceExper
     active = busiest_active(held, expected_active(held, figures.per_token, tokens, spread=spread), x.e)
     lasting = lasting_excess(figures.count, x.e, spread=x.spread or 0.0, copies=x.copies)
     share = busiest_share(x.e, chosen, skew=x.skew, lasting=lasting)
-    return InferenceExperts(x=x, of=figures, width=width, copies=copies, chosen=chosen * share, active=active)
+    return InferenceExperts(x=x, of=figures, width=width, redundant=copies, chosen=chosen * share, active=active)
 
 
 class InferenceKernels(InferenceAttention):
