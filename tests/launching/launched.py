@@ -142,7 +142,7 @@ GENERATION_VALUES: Mapping[str, Sequence[Any]] = {
     "kv_block_tokens": [1, 16, 32, 64],
     "memory_fraction": [0.5, 0.85, 0.9, 0.95],
     "dtype": ["bf16", "fp16", "fp32", "fp8"],
-    "speculative": [{"tokens": 3, "acceptance": 0.7}, {"tokens": 1, "acceptance": 0.8}],
+    "speculative": [{"tokens": 3, "acceptance": 0.7}, {"tokens": 1, "acceptance": 0.8, "disable_above": 3}],
     "quantization": [
         *("none", "fp8", "kv-fp8", "w4a16", "w8a8", "int8", "w8a16", "kv-int8", "nf4", "nvfp4", "mxfp4", "q4_0"),
         *("q4_k_m", "int4", ["fp8", "kv-fp8"], ["fp8-block", "kv-fp8"], ["w4a16", "kv-int8"]),

@@ -96,6 +96,8 @@ DRAFTS: dict[str, Any] = {"drafted": 3, "lookahead": 3, "acceptance": 0.6, "seed
 POLICY_RULES: dict[str, dict[str, Any]] = {
     "vllm": {},
     "vllm with drafts": DRAFTS,
+    "vllm with drafts of few": {**DRAFTS, "drafts_up_to": 2},
+    "tensorrt-llm with drafts of few": {**DRAFTS, "reserves": "answer", "prefix_from": "computed", "drafts_up_to": 1},
     "vllm ahead with drafts": {**DRAFTS, "ahead": True, "prefix_cache": True},
     "vllm with drafts by priority": {**DRAFTS, "lookahead": 0, "order": "priority"},
     "sglang with drafts": {**SGLANG, **DRAFTS},
@@ -149,7 +151,7 @@ def seconds_from(times: IterationTimes, rules: Rules) -> Seconds:
         attention_s = sum(prompt_attention_seconds(tables, new, cached) for new, cached in prompts)
         tokens, count = sum(new for new, _ in prompts), len(prompts)
         if rules.lockstep > 1 and rules.stages == 1:
-            own = tokens + decodes * (1.0 + rules.drafted)
+            own = tokens + decodes * (1.0 + rules.drafted_of(decodes))
             attention_s += shared_seconds(tables, mean_tokens) - shared_seconds(tables, own)
         if rules.stages > 1:
             most = ceil(decodes / rules.stages)
@@ -194,6 +196,7 @@ def facts_of(rules: Rules) -> Facts:
         lockstep=rules.lockstep,
         pass_tokens=1 + rules.drafted,
         pass_slots=1 + rules.drafted + rules.lookahead,
+        drafts_up_to=rules.drafts_up_to,
         acceptance=rules.acceptance,
         seed=rules.seed,
         role=ROLES[rules.role],
@@ -264,7 +267,7 @@ class Pools:
     @property
     def times(self) -> IterationTimes:
         """Of their iterations."""
-        times = TIMES._replace(tokens_per_decode=1.0 + self.rules.drafted)
+        times = TIMES._replace(tokens_per_decode=1.0 + self.rules.drafted, drafts_up_to=self.rules.drafts_up_to)
         return times if self.slowdown == 1.0 else at_pace(times, self.slowdown, self.slowdown)
 
     @property
@@ -368,7 +371,9 @@ def test_rounds_of_a_pipeline_are_the_same(stages: int, data: Any, load: Request
 def test_ranks_in_lockstep_wait_for_each_other_alike(
     router: str, data: Any, load: Requests, clients: int, groups: int
 ) -> None:
-    policy = data.draw(st.sampled_from(["vllm", "vllm ahead", "vllm with drafts", "sglang", "tensorrt-llm"]))
+    policy = data.draw(
+        st.sampled_from(["vllm", "vllm ahead", "vllm with drafts", "vllm with drafts of few", "sglang", "tensorrt-llm"])
+    )
     lockstep = data.draw(st.integers(2, 3))
     rules = replace(data.draw(tight_rules(policy)), lockstep=lockstep)
     compare(load, Pools(rules, groups * lockstep), clients=clients, router=router)

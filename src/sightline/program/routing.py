@@ -29,13 +29,13 @@ class RoutedExperts(Generic[Sizes]):
     of: Experts
     width: float
     """Elements of a token on its way."""
-    copies: Number = 0
+    redundant: Number = 0
     """Copies of busy experts besides all experts, on all ranks."""
 
     @property
     def local(self) -> Number:
         """Experts that the rank holds; where they do not fill ranks evenly, copies of busy ones fill these up."""
-        return rounded_up((self.of.count + self.copies) / self.x.e)
+        return rounded_up((self.of.count + self.redundant) / self.x.e)
 
 
 def expected_active(experts: Number, per_token: Number, tokens: Number, *, spread: float = POPULARITY) -> Number:

@@ -4,6 +4,8 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
+import numpy as np
+
 from sightline.content import description, fields_of
 from sightline.quantities import BYTES, BYTES_PER_SECOND, SECONDS, Count, Number, either, plain, smaller
 from sightline.scenario.cluster import Cluster, Device, Question
@@ -86,6 +88,14 @@ class Speculation:
     """Tokens drafted per pass."""
     acceptance: Annotated[Number, Key(fraction, needs=FRACTION)]
     """Probability that a drafted token is accepted if those before it were."""
+    disable_above: Annotated[Count | None, whole()] = None
+    """Decoding sequences of a rank above which nothing is drafted; default: any number has drafts."""
+
+    def drafted(self, sequences: Number) -> Number:
+        """Return the tokens drafted per pass of so many sequences of a rank."""
+        if self.disable_above is None:
+            return 1.0 * self.tokens
+        return either(np.less_equal(sequences, self.disable_above), 1.0 * self.tokens, 0.0)
 
     @property
     def tokens_per_pass(self) -> Number:
@@ -225,13 +235,17 @@ class GenerationPlan:
 
     @property
     def drafted_tokens(self) -> Number:
-        """Tokens that a decode pass verifies per sequence, besides its own."""
+        """Most tokens that a decode pass verifies per sequence, besides its own."""
         return 0.0 if self.speculative is None else 1.0 * self.speculative.tokens
 
     def running(self, batch: Count) -> Number:
         """Return how many of so many sequences of all ranks run at a time by the plan's limit."""
         most = inf if self.max_sequences is None else self.max_sequences * self.data_parallel * self.replicas
         return smaller(1.0 * batch, most)
+
+    def drafted(self, sequences: Number) -> Number:
+        """Return the tokens that a decode pass of so many sequences of a rank verifies for each, besides its own."""
+        return 0.0 if self.speculative is None else self.speculative.drafted(sequences)
 
     def groups(self, model: Model) -> Count:
         """Return how many data-parallel ranks share experts; 1 of a model without any."""

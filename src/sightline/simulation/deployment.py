@@ -412,4 +412,5 @@ def _with_drafts(facts: Facts, scenario: ServingScenario) -> Facts:
         pass_tokens=1 + drafted,
         pass_slots=1 + drafted + lookahead,
         acceptance=float(drafts.acceptance),
+        drafts_up_to=state.MANY if drafts.disable_above is None else int(drafts.disable_above),
     )

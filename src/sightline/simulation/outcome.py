@@ -96,6 +96,8 @@ class Drafting:
 
     tokens: int = 0
     """Drafted for a sequence per pass."""
+    up_to: int = 1 << 40
+    """Decoding sequences of a rank above which none are."""
     acceptance: float = 0.0
     """Probability that one is accepted where those before it were."""
     seed: int = 0

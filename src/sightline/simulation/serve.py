@@ -297,7 +297,9 @@ def _outcome(requests: Requests, piece: Piece, simulation: _Simulation) -> Outco
             from_s=resumed["from_s"] + requested_s[of_replica[resumed["replica"]]],
             to_s=resumed["to_s"] + requested_s[of_replica[resumed["replica"]]],
         ),
-        drafting=Drafting(tokens=facts.pass_tokens - 1, acceptance=facts.acceptance, seed=facts.seed),
+        drafting=Drafting(
+            tokens=facts.pass_tokens - 1, up_to=facts.drafts_up_to, acceptance=facts.acceptance, seed=facts.seed
+        ),
         transfers=moved,
         lifetimes=None if simulation.scaler is None else simulation.scaler.lifetimes(pools[0].times.request_s),
         tiers=tuple(_tiers(simulation)),

@@ -115,6 +115,11 @@ class IterationTimes(NamedTuple):
     coarser: float = 0.0
     """Bits by which the axes have fewer points of a doubling than those of `COUNT_BITS`, `ATTENTION_BITS` and
     `CONTEXT_BITS`."""
+    drafts_up_to: float = math.inf
+    """Decoding sequences above which a pass has no drafts."""
+    drafting_s: float = 0.0
+    """Host time of a pass with drafts, and of each sequence in it."""
+    drafted_sequence_s: float = 0.0
 
 
 def iteration_times(
@@ -137,10 +142,10 @@ def iteration_times(
     plan, c = worker.plan, in_loop(worker, constants)
     even = _Tables(worker, replace(c, long_prefill_slowdown=1.0), {} if passes is None else passes, coarser)
     counts = COUNT_BITS - coarser
-    new = float(1.0 + plan.drafted_tokens)
+    new, drafts_up_to = float(1.0 + plan.drafted_tokens), plan.speculative.disable_above if plan.speculative else None
     speculates, about = plan.speculative is not None, (worker.model, worker.scenario.cluster.device)
-    decodes, drafts = even.decodes(axis_points(sequences, counts), new)
-    decode_attention, decode_launches = even.decode_attention(sequences, context, new)
+    decodes, drafts = even.decodes(axis_points(sequences, counts))
+    decode_attention, decode_launches = even.decode_attention(sequences, context)
     prompt_attention, prompt_launches = even.prompt_attention(tokens, context)
     return IterationTimes(
         tokens=even.tokens(axis_points(tokens + sequences * new, counts)),
@@ -158,8 +163,8 @@ def iteration_times(
         captured_decodes=float(plan.captured_tokens(*about, decode=True)),
         captured_tokens=float(plan.captured_tokens(*about, decode=False)),
         launch_s=float(launch_time_s(plan, c)),
-        iteration_s=float(iteration_host_s(plan, c) + speculates * c.drafting_s),
-        sequence_s=float(c.sequence_s + speculates * c.drafted_sequence_s),
+        iteration_s=float(iteration_host_s(plan, c)),
+        sequence_s=float(c.sequence_s),
         prefill_s=float(c.prefill_s),
         prompt_token_s=float(c.prompt_token_s),
         ahead=worker.schedules_ahead,
@@ -171,6 +176,9 @@ def iteration_times(
         stages=float(plan.pipeline_parallel),
         boundaries_s=float(c.handover_s * (plan.pipeline_parallel - 1.0)),
         coarser=float(coarser),
+        drafts_up_to=math.inf if drafts_up_to is None else float(drafts_up_to),
+        drafting_s=float(speculates * c.drafting_s),
+        drafted_sequence_s=float(speculates * c.drafted_sequence_s),
     )
 
 
@@ -211,8 +219,9 @@ class _Tables:
         usual = self._pass("two logits", first, first)
         return self._columns(whole.of_group(None), points) - self._columns(usual.of_group(None), points)
 
-    def decodes(self, points: Floats, new: float) -> tuple[Floats, Floats]:
+    def decodes(self, points: Floats) -> tuple[Floats, Floats]:
         """Passes that only decode, and what drafting takes of them, by sequences."""
+        new = 1.0 + self.worker.plan.drafted(points)
         whole = self._pass("decodes", decoding(_some(points) - HALF, 1.0, new), decoding(HALF, 1.0, new)).of_group(None)
         columns = self._columns(whole, points)
         if self.worker.plan.speculative is None:
@@ -221,9 +230,10 @@ class _Tables:
         drafts[:, HANDOVER] = 0.0
         return columns, drafts
 
-    def decode_attention(self, sequences: float, context: float, new: float) -> tuple[Floats, float]:
+    def decode_attention(self, sequences: float, context: float) -> tuple[Floats, float]:
         """Seconds of attention by sequences and context, and its kernels."""
         n, c = self._axes(sequences, context)
+        new = 1.0 + self.worker.plan.drafted(n[:, None])
         group = decoding(_some(n)[:, None], c[None, :], new)
         return self._attention("decode attention", group, decoding(1.0, 1.0, new), (n.size, c.size))
 
@@ -270,7 +280,10 @@ OF_PROMPTS: Final = (
     *("tokens", "logits", "experts", "prompt_attention", "attention_start_s"),
     *("prefill_s", "prompt_token_s", "request_s"),
 )
-OF_DECODES: Final = ("decodes", "drafts", "decode_attention", "iteration_s", "sequence_s", "boundaries_s")
+OF_DECODES: Final = (
+    *("decodes", "drafts", "decode_attention", "iteration_s", "sequence_s", "boundaries_s"),
+    *("drafting_s", "drafted_sequence_s"),
+)
 """Times that a factor on iterations with prompts changes, and those that one on the others does."""
 
 
@@ -354,7 +367,7 @@ def step_seconds(
     device_s = work_s + collective_s
     # A pass that is launched as graphs keeps the device waiting for nothing.
     most = f.captured_tokens if prompts > 0 else f.captured_decodes
-    launching_s = 0.0 if decodes * f.tokens_per_decode + new_tokens <= most else f.launch_s * launches
+    launching_s = 0.0 if _decoded(times, decodes) + new_tokens <= most else f.launch_s * launches
     wait_s = 0.0 if launching_s == 0.0 else _joined(launching_s, device_s) - device_s
     sends = 0.0 if f.stages == 1.0 else f.stages - 1.0 + (decodes > 0)
     host_s = _host(times, decodes, new_tokens, prompts)
@@ -404,7 +417,7 @@ def _mixed(
     Collectives slow down with prompts beyond a length (``InferenceConstants.long_prefill_slowdown``).
     """
     f = times.figures
-    decoded = decodes * f.tokens_per_decode
+    decoded = _decoded(times, decodes)
     work_s, collective_s, launches, boundary_s = _row(times, f.tokens_at, f.tokens_size, decoded + new_tokens)
     logits = _row(times, f.logits_at, f.logits_size, decoded + prompts)
     work_s += logits[0]
@@ -420,13 +433,22 @@ def _mixed(
 
 
 @compiled
+def _decoded(times: PackedTimes, decodes: int) -> float:
+    """New tokens of so many decoding sequences."""
+    f = times.figures
+    return f.tokens_per_decode * decodes if decodes <= f.drafts_up_to else 1.0 * decodes
+
+
+@compiled
 def _host(times: PackedTimes, decodes: int, new_tokens: int, prompts: int) -> float:
     """Seconds of the engine's own code: once per iteration, per token of a prompt, per decoding sequence."""
     f = times.figures
-    once_s = f.iteration_s if decodes > 0 else 0.0
+    once_s, each_s = f.iteration_s if decodes > 0 else 0.0, f.sequence_s
+    if 0 < decodes <= f.drafts_up_to:
+        once_s, each_s = once_s + f.drafting_s, each_s + f.drafted_sequence_s
     if new_tokens > prompts or (prompts > 0 and not f.single_tokens_decode):
         once_s = max(once_s, f.prefill_s)
-    return once_s + f.sequence_s * decodes + f.prompt_token_s * new_tokens
+    return once_s + each_s * decodes + f.prompt_token_s * new_tokens
 
 
 @compiled

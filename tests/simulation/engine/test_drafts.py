@@ -42,6 +42,28 @@ def test_a_request_alone_takes_the_steady_time_per_token(engine):
     assert 0.8 * steady.tpot_s < served.tpot_s["mean"] < 1.03 * steady.tpot_s
 
 
+@pytest.mark.parametrize("engine", ["vllm", "tensorrt-llm"])
+def test_drafts_that_end_above_a_number_of_sequences_are_those_of_fewer_or_none(engine):
+    def tpot_s(clients, **limit):
+        drafts = {"speculative": {"tokens": 3, "acceptance": 0.7, **limit}} if limit else {}
+        plan = {"framework": engine, "async_scheduling": False, **drafts}
+        lengths = {"prompt_tokens": 512, "output_tokens": 400}
+        arrival = {"process": "closed", "concurrency": clients}
+        simulated = sl.simulate(
+            serving(count=6 * clients, plan=plan, arrival=arrival, output_tokens=400), intervals=False
+        )
+        work = {"task": "generate", "batch": clients, "continuous": True, **lengths}
+        shared = {"model": "llama-3.1-8b", "cluster": "1x h100-sxm-80gb"}
+        return simulated.tpot_s["mean"], sl.predict(sl.load({**shared, "workload": work, "plan": plan})).tpot_s
+
+    assert tpot_s(8, disable_above=8) == tpot_s(8, disable_above=1000)
+    plain, none = tpot_s(16), tpot_s(16, disable_above=8)
+    # Passes of few sequences, at the beginning and the end, have drafts.
+    assert none[0] == pytest.approx(plain[0], rel=0.04)
+    assert none[1] == pytest.approx(plain[1])
+    assert tpot_s(16, disable_above=16)[0] < 0.8 * none[0]
+
+
 def test_every_token_of_a_request_has_a_time():
     outcome = sl.simulate(
         serving(

@@ -7,6 +7,7 @@ from simulation.reference.blocks import Pool, Tier
 from simulation.reference.sequences import Block, Sequence
 
 from sightline.simulation.engine.sequences import accepted_drafts
+from sightline.simulation.engine.state import MANY
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +46,8 @@ class Rules:
     """Tokens that each decode pass verifies besides a sequence's own."""
     lookahead: int = 0
     """Slots for drafts behind those."""
+    drafts_up_to: int = MANY
+    """Decoding sequences above which a pass verifies none."""
     acceptance: float = 0.0
     seed: int = 0
     role: Literal["whole", "prefill", "decode"] = "whole"
@@ -57,6 +60,10 @@ class Rules:
     """Memories behind the cache, fastest first."""
     loads_along: bool = False
     """Loads from them take no time besides the iteration, unless they are longer."""
+
+    def drafted_of(self, decodes: int) -> int:
+        """Return the tokens that a pass of so many decoding sequences verifies of each besides its own."""
+        return self.drafted if decodes <= self.drafts_up_to else 0
 
 
 @dataclass
@@ -76,7 +83,9 @@ class Batch:
 
     def new_tokens(self, rules: Rules) -> int:
         """New tokens, drafts included."""
-        return len([*self.decodes, *self.idle]) * (1 + rules.drafted) + sum(new for _, new in self.prompts)
+        return len([*self.decodes, *self.idle]) * (1 + rules.drafted_of(len(self.decodes))) + sum(
+            new for _, new in self.prompts
+        )
 
     def drop(self, sequence: Sequence) -> int:
         """Take a sequence out; return the tokens that it would have computed."""
@@ -203,7 +212,8 @@ class Scheduler:
         """End an iteration; return the sequences that ended with it."""
         ended = []
         self._leave()
-        news = {sequence.row: self.accepted(sequence) for sequence in batch.decodes}
+        drafted = self.rules.drafted_of(len(batch.decodes))
+        news = {sequence.row: self.accepted(sequence, drafted) for sequence in batch.decodes}
         for sequence in batch.decodes:
             sequence.computed += news[sequence.row]
             if self.rules.prefix_from == "scheduled":
@@ -270,10 +280,10 @@ class Scheduler:
         """Return the slots that a sequence needs for its next decode."""
         return sequence.computed + 1 + self.rules.drafted + self.rules.lookahead
 
-    def accepted(self, sequence: Sequence) -> int:
+    def accepted(self, sequence: Sequence, drafted: int) -> int:
         """Return the tokens that a decode pass yields: one, and drafts up to the first that is not accepted."""
         of = self.rules
-        drafts = accepted_drafts(of.seed, sequence.row, sequence.generated, of.drafted, of.acceptance)
+        drafts = accepted_drafts(of.seed, sequence.row, sequence.generated, drafted, of.acceptance)
         return min(1 + drafts, sequence.to_come)
 
 

@@ -144,12 +144,18 @@ def sampling(name: str) -> Row:
     return Option(name, write=write)
 
 
-def drafts(name: str, write: Callable[[Request], object], read: Callable[[Options], int | None]) -> Row:
-    """Return the option of drafted tokens, whose acceptance no command says."""
+def drafts(
+    name: str,
+    write: Callable[[Request], object],
+    read: Callable[[Options], int | None],
+    most: Callable[[Options], int | None] = lambda _: None,
+) -> Row:
+    """Return the option of drafted tokens of up to so many sequences; no command says how many are accepted."""
 
     def speculative(options: Options) -> Mapping[str, object] | None:
-        tokens = read(options)
-        return {"tokens": tokens, "acceptance": ACCEPTANCE} if tokens else None
+        tokens, up_to = read(options), most(options)
+        limit = {} if up_to is None else {"disable_above": up_to}
+        return {"tokens": tokens, "acceptance": ACCEPTANCE, **limit} if tokens else None
 
     return Option(name, "speculative", write, speculative)
 

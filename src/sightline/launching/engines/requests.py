@@ -43,6 +43,8 @@ def operation_notes(scenario: GenerationScenario) -> Iterator[str]:
     for name in ("expert_skew", "expert_spread"):
         if uneven := getattr(plan, name):
             yield f"plan.{name} is {uneven:g}: not written; the requests choose the experts"
+    if plan.speculative and plan.speculative.disable_above and plan.engine.name not in ("vllm", "tensorrt-llm"):
+        yield f"plan.speculative.disable_above: not written; {plan.engine.name} has no such option"
     if plan.lora_adapters is not None:
         yield f"plan.lora_adapters {plan.lora_adapters.count}: not written; name the adapters' files to the servers"
     if plan.autoscale is not None:
@@ -183,6 +185,12 @@ class Request:
         work, engine = self.scenario.workload, self.plan.engine.name
         least = least_budget(engine, work.prompt_tokens, work.output_tokens)
         return int(stated) if self.plan.chunked_prefill else max(int(stated), int(least))
+
+    @property
+    def most_with_drafts(self) -> int | None:
+        """Sequences of a rank above which nothing is drafted; None for any number."""
+        speculative = self.scenario.plan.speculative
+        return None if speculative is None or speculative.disable_above is None else int(speculative.disable_above)
 
     @property
     def drafts(self) -> int | None:

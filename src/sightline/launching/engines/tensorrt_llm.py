@@ -84,9 +84,10 @@ def _speculative(request: Request) -> dict[str, object] | None:
     """The draft of the model's own layer, or of the prompt's n-grams, which cost nothing."""
     if request.drafts is None:
         return None
+    limit = {"max_concurrency": request.most_with_drafts} if request.most_with_drafts else {}
     if request.scenario.model.prediction_layers:
-        return {"decoding_type": "MTP", "num_nextn_predict_layers": request.drafts}
-    return {"decoding_type": "NGram", "max_draft_len": request.drafts, "max_matching_ngram_size": 4}
+        return {"decoding_type": "MTP", "num_nextn_predict_layers": request.drafts, **limit}
+    return {"decoding_type": "NGram", "max_draft_len": request.drafts, "max_matching_ngram_size": 4, **limit}
 
 
 def _drafted(options: Options) -> int | None:
@@ -149,7 +150,7 @@ OPTIONS: Sequence[Row] = (
         lambda request: request.plan.prefix_cache,
         lambda options: options.flag("kv-cache-config.enable-block-reuse"),
     ),
-    drafts("speculative_config", _speculative, _drafted),
+    drafts("speculative_config", _speculative, _drafted, lambda of: of.number("speculative-config.max-concurrency")),
     Option("cache_transceiver_config", write=_transceiver),
     Option(
         "disable_overlap_scheduler",

@@ -54,6 +54,7 @@ READ_CACHES: Mapping[str, str] = {
 }
 OFFLOADING = "OffloadingConnector"
 """What keeps evicted keys and values in other memories."""
+SCHEDULE = "num_speculative_tokens_per_batch_size"
 ROLES: Mapping[str, str] = {"prefill": "kv_producer", "decode": "kv_consumer"}
 
 
@@ -89,7 +90,25 @@ def _speculative(request: Request) -> str | None:
         return None
     own = bool(request.scenario.model.prediction_layers)
     method = {"method": "mtp"} if own else {"method": "ngram", "prompt_lookup_max": 4}
-    return json.dumps({**method, "num_speculative_tokens": request.drafts})
+    return json.dumps({**method, "num_speculative_tokens": request.drafts, **_schedule(request)})
+
+
+def _schedule(request: Request) -> dict[str, object]:
+    """Drafted tokens by sequences, from one number of them to another (``spec_decode/dynamic/utils.py`` of 0.27.1)."""
+    most, all_sequences = request.most_with_drafts, int(request.sequences or 0)
+    if most is None or most >= all_sequences:
+        return {}
+    return {SCHEDULE: [[1, most, request.drafts], [most + 1, all_sequences, 0]]}
+
+
+def _most_with_drafts(options: Options) -> int | None:
+    """Sequences above which nothing is drafted: V0 calls them so, later releases state each number's drafts."""
+    stated = options.mapping("speculative-config")
+    schedule = stated.get(SCHEDULE) or []
+    if any(tokens not in (0, stated.get("num_speculative_tokens")) for _, _, tokens in schedule):
+        options.problems.append(f"--speculative-config.{SCHEDULE} has several numbers of drafts; allowed: one, then 0")
+    above: int | None = next((first - 1 for first, _, tokens in schedule if tokens == 0), None)
+    return above or stated.get("disable_by_batch_size")
 
 
 def _drafted(options: Options) -> int | None:
@@ -147,7 +166,7 @@ OPTIONS: Sequence[Row] = (
     switch("--enable-prefix-caching", "prefix_cache"),
     Option("--enforce-eager", "cuda_graphs", lambda request: None if request.plan.cuda_graphs else True, _graphs),
     Option("--async-scheduling", "async_scheduling", _ahead, lambda options: options.flag("async-scheduling")),
-    drafts("--speculative-config", _speculative, _drafted),
+    drafts("--speculative-config", _speculative, _drafted, _most_with_drafts),
     sampling("--override-generation-config"),
     Option("--kv-transfer-config", write=_transfer),
 )
@@ -193,6 +212,8 @@ def _notes(requests: Sequence[Request]) -> Iterator[str]:
     yield from storage_notes(scenario, *_storage(scenario))
     if plan.speculative is not None and not scenario.model.prediction_layers:
         yield "plan.speculative: drafts come from the prompt's n-grams; name a draft model in --speculative-config"
+    if plan.speculative is not None and plan.speculative.disable_above and plan.data_parallel > 1:
+        yield "plan.speculative.disable_above: vLLM drafts for any number of sequences with data_parallel above 1"
     line = tuple(int(part) for part in plan.engine.version.split(".")[:2] if part.isdigit())
     if line and line < (0, 8):
         yield f"plan.framework_version {plan.engine.version}: the options are those of current releases"

@@ -21,7 +21,7 @@ from sightline.prediction.generation.replica import (
 from sightline.prediction.pass_times import PassTimes
 from sightline.program import Batch, decoding, prompts
 from sightline.program.routing import busiest_count, largest_of
-from sightline.quantities import Count, Number, anywhere, distinct, either, larger, rounded_up, smaller
+from sightline.quantities import Count, Number, anywhere, distinct, either, larger, plain, rounded_up, smaller
 from sightline.scenario import Disaggregation, GenerationPlan, GenerationScenario
 
 Place = NDArray[np.intp]
@@ -155,7 +155,7 @@ def in_lockstep(scenario: GenerationScenario, sequences: Number, chunks: Chunks)
     sequences than another.
     """
     plan, work = scenario.plan, scenario.workload
-    ranks = plan.groups(scenario.model)
+    ranks = plain(plan.groups(scenario.model))
     if not work.continuous or work.equal_lengths or not anywhere(ranks > 1):
         return chunks
     arriving = sequences / work.output_tokens
@@ -259,12 +259,14 @@ def price_generation(scenario: GenerationScenario, phases: Sequence[PhaseName] =
     # Sequences of the busiest data-parallel rank.
     sequences = rounded_up(work.batch / (plan.data_parallel * plan.replicas))
     chunks = in_lockstep(replicas, sequences, cut(replicas, sequences))
-    new = 1.0 + plan.drafted_tokens
+    new = 1.0 + plan.drafted(sequences)
     parts = micro_batches(plan, sequences, new)
     context = work.prompt_tokens + work.output_tokens / 2.0
     if work.continuous and not work.equal_lengths:
         # Of ranks that wait for each other the one with most tokens in its cache: sequences are anywhere in answers.
-        context = context + largest_of(plan.groups(replicas.model)) * work.output_tokens / (12.0 * sequences) ** 0.5
+        context = (
+            context + largest_of(plain(plan.groups(replicas.model))) * work.output_tokens / (12.0 * sequences) ** 0.5
+        )
     batches = {
         "prefill": Batch.of(prompts(chunks.sequences, chunks.new_tokens, chunks.context_tokens, chunks.evenness)),
         "decode": Batch.of(decoding(sequences / parts, context, new)),
@@ -343,4 +345,4 @@ def decode_phase(priced: PricedGeneration, constants: InferenceConstants) -> Pha
     """Return the decode steps of all sequences."""
     iteration = iteration_of(priced.worker, priced.decode, constants, priced.step_parts)
     further = larger(priced.worker.scenario.workload.output_tokens - 1.0, 0.0)
-    return _phase(priced, iteration, further / tokens_per_pass(priced.worker.plan))
+    return _phase(priced, iteration, further / tokens_per_pass(priced.worker.plan, priced.decode.kernels.batch))

@@ -385,9 +385,11 @@ def _without(times: PassTimes, saved_s: Number) -> PassTimes:
     return times._replace(compute_s=times.compute_s * share, memory_s=times.memory_s * share)
 
 
-def tokens_per_pass(plan: GenerationPlan) -> Number:
+def tokens_per_pass(plan: GenerationPlan, decode: Batch) -> Number:
     """Return the tokens that a decode pass yields per sequence."""
-    return 1.0 if plan.speculative is None else plan.speculative.tokens_per_pass
+    if plan.speculative is None:
+        return 1.0
+    return either(decode.groups[0].new_tokens > 1.0, plan.speculative.tokens_per_pass, 1.0)
 
 
 def _with_drafts(worker: Worker, decode: PricedPass, prices: Prices, times: PassTimes) -> PassTimes:
@@ -396,15 +398,16 @@ def _with_drafts(worker: Worker, decode: PricedPass, prices: Prices, times: Pass
     Each draft takes a layer and the head for one token of every sequence: its share of what all tokens of the pass
     take, and at least what its weights and cache take from memory, which every draft reads again.
     """
-    speculative, batch = worker.plan.speculative, decode.kernels.batch
+    batch = decode.kernels.batch
     decoding = [group.tokens for group in batch.groups if group.decode]
-    if speculative is None or not worker.model.prediction_layers or not decoding:
+    if worker.plan.speculative is None or not worker.model.prediction_layers or not decoding:
         return times
+    new: Number = next(group.new_tokens for group in batch.groups if group.decode)
     blocks = (decode.program.layers[-1], decode.program.head)
-    share = sum(decoding) / batch.tokens / (1.0 + speculative.tokens)
+    share = sum(decoding) / batch.tokens / new
     operators = [op for block in blocks for op in block.operators]
     prices_of_draft = {id(op): _of_a_draft(prices[id(op)], share) for op in operators}
-    return sum_of_passes((1.0, 1.0 * speculative.tokens), (times, operator_times(operators, prices_of_draft)))
+    return sum_of_passes((1.0, new - 1.0), (times, operator_times(operators, prices_of_draft)))
 
 
 def _of_a_draft(cost: OperatorCost, share: Number) -> OperatorCost:
@@ -433,16 +436,15 @@ def _scheduling_s(
     """
     plan = worker.plan
     iteration_s, sequence_s = iteration_host_s(plan, c), c.sequence_s
-    if plan.speculative is not None:
-        iteration_s, sequence_s = iteration_s + c.drafting_s, sequence_s + c.drafted_sequence_s
     once_s: Number = 0.0
     each_s: Number = 0.0
     prefill_s: Number = 0.0
     tokens_s: Number = 0.0
     for group in batch.groups:
         if group.decode:
-            once_s = iteration_s
-            each_s = each_s + sequence_s * (group.count * m)
+            drafts = 0.0 if plan.speculative is None else 1.0 * (group.new_tokens > 1.0)
+            once_s = iteration_s + drafts * c.drafting_s
+            each_s = each_s + (sequence_s + drafts * c.drafted_sequence_s) * (group.count * m)
         else:
             starts = 1.0 * (group.new_tokens > 1.0) if plan.engine.lmdeploy.decodes_single_tokens else 1.0
             prefill_s = larger(prefill_s, c.prefill_s * starts)

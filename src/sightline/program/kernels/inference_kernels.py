@@ -385,7 +385,7 @@ def inference_experts(x: InferenceAttention, figures: Experts) -> InferenceExper
     active = busiest_active(held, expected_active(held, figures.per_token, tokens, spread=spread), x.e)
     lasting = lasting_excess(figures.count, x.e, spread=x.spread or 0.0, copies=x.copies)
     share = busiest_share(x.e, chosen, skew=x.skew, lasting=lasting)
-    return InferenceExperts(x=x, of=figures, width=width, copies=copies, chosen=chosen * share, active=active)
+    return InferenceExperts(x=x, of=figures, width=width, redundant=copies, chosen=chosen * share, active=active)
 
 
 class InferenceKernels(InferenceAttention):
@@ -480,7 +480,7 @@ def inference_kernels(scenario: GenerationScenario, formats: Formats, batch: Bat
         e=plain(plan.expert_parallel),
         skew=plan.expert_skew,
         spread=plan.expert_spread,
-        copies=plan.redundant_experts,
+        copies=None if plan.redundant_experts is None else plain(plan.redundant_experts),
         shape=scenario.model.own_heads,
         identical_tokens=scenario.workload.repeated_token,
         expands_weights=expands,

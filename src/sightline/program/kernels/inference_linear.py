@@ -40,7 +40,7 @@ class InferenceLinear(Shapes):
     formats: Formats
     batch: Batch
     d: Number
-    spread: Number | None = None
+    spread: float | None = None
     """Relative deviation of experts' popularity, where it is known."""
     copies: Number | None = None
     """Copies of busy experts, where experts are placed by their load."""

@@ -30,6 +30,7 @@ from sightline.simulation.engine.sequences import (
     end,
     grow_each,
     join,
+    new_tokens_of,
     next_blocks,
     pass_drafted,
     release_left,
@@ -219,7 +220,7 @@ def _decode_seconds(times: PackedTimes, facts: Facts, sequences: int, context: i
 def _new_tokens(rep: Replica, facts: Facts) -> int:
     """New tokens of the iteration that was scheduled."""
     counts, decodes = rep.counts, rep.counts[state.BATCH_DECODES]
-    return counts[state.BATCH_TOKENS] + (decodes + counts[state.GHOSTS] * (decodes > 0)) * facts.pass_tokens
+    return counts[state.BATCH_TOKENS] + (decodes + counts[state.GHOSTS] * (decodes > 0)) * new_tokens_of(decodes, facts)
 
 
 @compiled

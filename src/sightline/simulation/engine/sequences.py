@@ -35,21 +35,27 @@ def accepted_drafts(seed: int, request: int, token: int, drafted: int, acceptanc
 
 
 @compiled
-def tokens_of_pass(slots: Slots, slot: int, generated: int, facts: Facts) -> int:
+def tokens_of_pass(slots: Slots, slot: int, generated: int, facts: Facts, pass_tokens: int) -> int:
     """Return the tokens that a decode pass yields behind ``generated`` ones: one, accepted drafts, none too many."""
-    accepted = accepted_drafts(facts.seed, slots[slot].request, generated, facts.pass_tokens - 1, facts.acceptance)
+    accepted = accepted_drafts(facts.seed, slots[slot].request, generated, pass_tokens - 1, facts.acceptance)
     return min(1 + accepted, slots[slot].output - generated)
 
 
 @compiled
+def new_tokens_of(decodes: int, facts: Facts) -> int:
+    """Return the tokens that a pass computes of each of so many decoding sequences."""
+    return facts.pass_tokens if decodes <= facts.drafts_up_to else 1
+
+
+@compiled
 def passes_to_come(slots: Slots, slot: int, facts: Facts) -> int:
-    """Return the decode passes until a sequence has its last token."""
+    """Return the decode passes until a sequence has its last token; no fewer where not all of them have drafts."""
     generated = slots[slot].generated
-    if facts.pass_tokens == 1:
+    if facts.pass_tokens == 1 or facts.drafts_up_to < state.MANY:
         return slots[slot].output - generated
     passes = 0
     while generated < slots[slot].output:
-        generated += tokens_of_pass(slots, slot, generated, facts)
+        generated += tokens_of_pass(slots, slot, generated, facts, facts.pass_tokens)
         passes += 1
     return passes
 
@@ -213,12 +219,18 @@ def _grow_drafted(rep: Replica, slots: Slots, facts: Facts) -> None:
 @compiled
 def pass_drafted(rep: Replica, slots: Slots, facts: Facts) -> int:
     """Give every decoding sequence the tokens of a pass that verifies drafted ones; return how many these are."""
-    tokens, slot = 0, rep.counts[state.FIRST_RUNNING]
+    tokens, slot, ends_at = 0, rep.counts[state.FIRST_RUNNING], rep.counts[state.STEPS] + 1
+    pass_tokens = new_tokens_of(rep.counts[state.BATCH_DECODES], facts)
     while slot != state.NOTHING:
         if decodes(slots, slot):
-            new = tokens_of_pass(slots, slot, slots[slot].generated + slots[slot].decoded, facts)
+            new = tokens_of_pass(slots, slot, slots[slot].generated + slots[slot].decoded, facts, pass_tokens)
             slots[slot].decoded += new
             tokens += new
+            whole = slots[slot].generated + slots[slot].decoded == slots[slot].output
+            if whole and slots[slot].done_at > ends_at:
+                cancel_end(rep, slot)
+                slots[slot].done_at = ends_at
+                push_end(rep, slots, slot)
         slot = slots[slot].following
     return tokens
 

@@ -292,6 +292,8 @@ class Facts(NamedTuple):
     pass_slots: int = 1
     """Slots of the cache that a decoding sequence needs beyond its cached tokens: for these tokens, and for those that
     are drafted behind them."""
+    drafts_up_to: int = MANY
+    """Decoding sequences above which a pass verifies none, though its slots and its share of budgets stay."""
     acceptance: float = 0.0
     """Probability that a drafted token is accepted where those before it were."""
     seed: int = 0

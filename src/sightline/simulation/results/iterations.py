@@ -13,6 +13,7 @@ from sightline.prediction.generation.replica import Worker, iteration_of, saved_
 from sightline.profile import BOUNDS
 from sightline.program import Batch, Collective, decoding, prompts
 from sightline.quantities import Number, percent
+from sightline.scenario import GenerationPlan
 from sightline.simulation.engine.state import END, MOMENT_S, Work, new_work
 from sightline.simulation.load import Floats
 from sightline.simulation.outcome import Flags, Iterations, Lifetimes, Outcome
@@ -53,9 +54,10 @@ def iteration_parts(
     Prompts and decoding sequences of an iteration run through most kernels together, whose time is split by their new
     tokens; each has its own attention. Left out: prompts behind a cached context, and what differs from the mean.
     """
-    course, new_per_decode = outcome.iterations, 1.0 + float(worker.plan.drafted_tokens)
+    course = outcome.iterations
     new, decodes = float(course.prompt_tokens[chosen].mean()), float(course.decodes[chosen].mean())
     context = float((course.kv_tokens[chosen] / np.maximum(course.running[chosen], 1)).mean())
+    new_per_decode = 1.0 + float(worker.plan.drafted(decodes))
     groups = [prompts(1.0, new)] if new else []
     groups += [decoding(decodes, context, new_per_decode)] if decodes else []
     if not groups:
@@ -169,7 +171,7 @@ def busy_by_bound(worker: Worker, constants: InferenceConstants, sums: Iteration
     one. Left out: prompts behind a cached context.
     """
     busy, joules, watts = dict.fromkeys(BOUNDS, 0.0), 0.0, watts_of(worker.scenario.cluster)
-    for batch, seconds in _mean_batches(sums, 1.0 + float(worker.plan.drafted_tokens)):
+    for batch, seconds in _mean_batches(sums, worker.plan):
         (priced,) = worker.priced([batch])
         own = in_loop(worker, constants)
         mean_pass = iteration_of(worker, priced, own, saved_s=saved_starts_s(worker, batch, own))
@@ -187,14 +189,16 @@ def busy_by_bound(worker: Worker, constants: InferenceConstants, sums: Iteration
     return busy, joules
 
 
-def _mean_batches(sums: IterationSums, new_per_decode: float) -> Iterator[tuple[Batch, float]]:
+def _mean_batches(sums: IterationSums, plan: GenerationPlan) -> Iterator[tuple[Batch, float]]:
     """Yield the mean batch of iterations with prompts and in those without, and the seconds of each kind."""
     for kind in (sums.with_prompts, sums.without):
         if not kind.iterations:
             continue
         new, decodes = kind.prompt_tokens / kind.iterations, kind.decodes / kind.iterations
         groups = [prompts(1.0, new)] if new else []
-        groups += [decoding(decodes, kind.context_tokens / kind.iterations, new_per_decode)] if decodes else []
+        groups += (
+            [decoding(decodes, kind.context_tokens / kind.iterations, 1.0 + plan.drafted(decodes))] if decodes else []
+        )
         if groups:
             yield Batch.of(*groups), kind.seconds
 
