@@ -104,6 +104,7 @@ def test_what_is_not_stated_is_the_engines_default_under_a_load(engine, said):
         scenario(arrival={"process": "closed", "concurrency": 8, "think_time": 1}),
         scenario(arrival={"process": "poisson", "ramp": [[60, 1], [30, 0], [60, 4]]}, slo={"ttft": 1}),
         scenario(arrival={"process": "gamma", "rate": 2, "cv": 2, "concurrency": 3}),
+        scenario({"max_queued_requests": 9, "queue_timeout": "2 s"}, timeout="30 s"),
         scenario(
             {
                 "kv_tiers": [{"tokens": 10, "bandwidth": 1e9}],

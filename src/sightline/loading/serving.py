@@ -173,6 +173,7 @@ def _workload(stated: object, base: Path, complaints: Complaints, remarks: list[
         arrival=arrival,
         sessions=sessions,
         slo=slo,
+        timeout_s=values.get("timeout"),
         sampling=sampling,
         seed=values.get("seed", 0),
     )

@@ -19,7 +19,7 @@ Scheduler = Literal["fcfs", "priority"]
 Router = Literal["round-robin", "least-load", "prefix-aware", "weighted"]
 SERVING_ONLY = (
     *("scheduler", "router", "kv_tiers", "lora_adapters", "autoscale", "attention_data_parallel"),
-    "max_concurrent_requests",
+    *("max_concurrent_requests", "max_queued_requests", "queue_timeout_s"),
 )
 """Fields of a plan that matter under a load of many requests, not for one batch."""
 
@@ -185,6 +185,11 @@ class GenerationPlan:
     max_concurrent_requests: Annotated[Count | None, whole()] = None
     """Serving only: requests that a server holds, waiting or running, on each data-parallel rank; others are refused;
     default: the engine's (TGI 128, others any number)."""
+    max_queued_requests: Annotated[Count | None, whole()] = None
+    """Serving only: requests that wait for each data-parallel rank; others are refused; default: any number."""
+    queue_timeout_s: Annotated[float | None, Key(quantity(SECONDS), "queue_timeout")] = None
+    """Serving only: seconds in the queue after which a request that never ran is dropped, as Triton's queue policy
+    does; default: never."""
     scheduler: Scheduler | None = None
     """Serving only: the order in which requests are taken; default: the engine's."""
     router: Router = "round-robin"

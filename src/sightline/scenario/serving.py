@@ -102,6 +102,8 @@ class Serve:
     """Conversations instead of single requests."""
     slo: Annotated[Slo | None, anything] = None
     """Upper limits that a share of the requests must keep."""
+    timeout_s: Annotated[float | None, Key(quantity(SECONDS), "timeout")] = None
+    """Seconds after which a client gives a request up: the engine frees it, and it counts as refused."""
     sampling: Annotated[Sampling | None, anything] = None
     """How tokens are drawn; default: greedy."""
     seed: Annotated[int, whole(0)] = 0

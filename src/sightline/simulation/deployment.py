@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from sightline.prediction.generation.memory import generation_memory
 from sightline.prediction.generation.phases import price_generation
 from sightline.prediction.generation.policies import transfer_s
 from sightline.prediction.generation.replica import Worker, schedules_ahead
-from sightline.quantities import Count, show
+from sightline.quantities import SECONDS, Count, format_quantity, show
 from sightline.scenario import (
     Cluster,
     Disaggregation,
@@ -52,13 +53,19 @@ def check_plan(scenario: ServingScenario) -> None:
         InputError: A sentence for each key of the plan that no simulation follows.
     """
     plan = scenario.plan
-    problems = (*_not_simulated(plan), *_not_scaled(scenario), *_not_of_the_policy(plan), *_tiers_without_use(plan))
+    problems = (*_not_simulated(scenario), *_not_scaled(scenario), *_not_of_the_policy(plan), *_tiers_without_use(plan))
     refuse(problems)
 
 
-def _not_simulated(plan: GenerationPlan) -> Iterator[str]:
-    """Keys that no policy of the simulator knows."""
+def _not_simulated(scenario: ServingScenario) -> Iterator[str]:
+    """Keys that no policy of the simulator knows, or none of a static batch."""
+    plan, timeout_s = scenario.plan, scenario.workload.timeout_s
     adapters = plan.lora_adapters
+    if timeout_s is not None and plan.engine.serving.policy == "static":
+        yield (
+            f"workload.timeout is {format_quantity(timeout_s, SECONDS)}; {plan.engine.name} runs each batch to its end "
+            "and gives nothing up"
+        )
     if adapters is not None and adapters.loaded is not None and adapters.loaded < adapters.count:
         yield (
             f"plan.lora_adapters.loaded is {adapters.loaded}; supported: all in device memory, "
@@ -257,6 +264,7 @@ def deployment_of(scenario: ServingScenario, pools: Sequence[Pool], transfers: F
         transfers=transfers,
         router=scenario.plan.router,
         concurrency=arrival.concurrency or 0,
+        timeout_s=scenario.workload.timeout_s or inf,
         think_s=arrival.think_time_s if arrival.process == "closed" else 0.0,
         ramp_up_s=arrival.ramp_up_s,
         scaling=scaling,
@@ -342,6 +350,8 @@ def facts_of(scenario: ServingScenario, blocks: int, role: int = state.WHOLE) ->
         token_budget=stages * int(plan.max_batched_tokens or max(limits.max_batched_tokens, shared)),
         prefill_tokens=stages * (rules.max_prefill_tokens or ANY_NUMBER),
         max_concurrent=int(plan.max_concurrent_requests or rules.max_concurrent_requests or ANY_NUMBER),
+        max_queued=int(plan.max_queued_requests or ANY_NUMBER),
+        queue_s=plan.queue_timeout_s or inf,
         chunked=chunked,
         # Where prompts come from elsewhere, so do all of their keys and values.
         prefix_cache=bool(plan.prefix_cache) and role != state.DECODE,

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -86,6 +87,8 @@ class Deployment:
     """Places of requests in flight, such as the clients of a closed loop; 0: requests come when they come."""
     ramp_up_s: float = 0.0
     """Seconds over which these clients begin, evenly."""
+    timeout_s: float = inf
+    """Seconds from when a request is sent until its client gives up."""
     think_s: float = 0.0
     """Seconds between an answer and the next request in its place."""
     scaling: Scaling | None = None
@@ -175,7 +178,11 @@ def _new(deployment: Deployment) -> _Simulation:
             deployment=deployment,
             fleet=state.new_fleet(pools, [pool.tiers for pool in deployment.pools]),
             slots=np.zeros(0, state.SLOT),
-            sources=sources.new_sources(deployment.concurrency, deployment.ramp_up_s),
+            sources=sources.new_sources(
+                deployment.concurrency,
+                deployment.ramp_up_s,
+                gives_up=min(deployment.timeout_s, *(facts.queue_s for facts in pools)) < inf,
+            ),
             records=state.new_records(room, RECORDS),
         )
     except MemoryError:
@@ -224,6 +231,7 @@ def _served(simulation: _Simulation, part: Part, *, last: bool) -> Iterator[Piec
         times,
         simulation.records,
         entries,
+        deployment.timeout_s,
     )
     router, outcome = ROUTERS[deployment.router], -1
     while outcome != SERVED:

@@ -10,11 +10,12 @@ import numpy as np
 from sightline.simulation.compiled import compiled, entry
 from sightline.simulation.engine import state
 from sightline.simulation.engine.blocks import hits, view
-from sightline.simulation.engine.lists import append_ready, append_waiting, drop
+from sightline.simulation.engine.lists import append_ready, append_waiting, drop, leave_ready, leave_waiting
 from sightline.simulation.engine.replica import advance, advance_together, any_sent, transfer_all, write_down
-from sightline.simulation.engine.sequences import blocks_for
+from sightline.simulation.engine.sequences import abort, blocks_for
 from sightline.simulation.engine.sources import (
     CREDITS,
+    DEADLINES,
     DUE,
     LANDED,
     READ,
@@ -23,15 +24,27 @@ from sightline.simulation.engine.sources import (
     TURN,
     Part,
     Sources,
+    forget_due,
     held_for_turn,
+    next_deadline,
     note_end,
     pop_due,
+    push_deadline,
     push_due,
     take_slot,
 )
 from sightline.simulation.engine.state import Facts, FactsOfPools, Records, Replica, Slots
 from sightline.simulation.load import Floats
-from sightline.simulation.outcome import NO_ROOM, NOT_ADMITTED, OVER_BUDGET, TOO_LONG
+from sightline.simulation.outcome import (
+    COMPLETED,
+    NO_ROOM,
+    NOT_ADMITTED,
+    OVER_BUDGET,
+    QUEUE_FULL,
+    TIMED_OUT,
+    TOO_LONG,
+    WAITED,
+)
 from sightline.simulation.times import PackedTimes
 
 _ROUND_ROBIN, _LEAST_LOAD, _PREFIX_AWARE, _WEIGHTED = range(4)
@@ -64,6 +77,8 @@ class Loop(NamedTuple):
     records: Records
     entries: int
     """Replicas that requests arrive at; the others decode what these have begun."""
+    timeout_s: float
+    """Seconds from when a request is sent until its client gives up."""
 
 
 @compiled
@@ -178,7 +193,8 @@ def run(loop: Loop, part: Part, transfers: Floats, router: int, think_s: float, 
         _free_slots(loop, think_s)
         if sources.counts[TAKEN] == part.size and not last:
             return SERVED
-        until = min(_next_of_part(sources, part), _next_due(sources), pause_s)
+        deadline_s = next_deadline(sources, loop.slots)
+        until = min(_next_of_part(sources, part), _next_due(sources), deadline_s, pause_s)
         if not _advance_all(loop, until):
             _free_slots(loop, think_s)
             return FULL_RECORDS
@@ -188,11 +204,15 @@ def run(loop: Loop, part: Part, transfers: Floats, router: int, think_s: float, 
         if until == np.inf:
             return SERVED
         if until == pause_s:
-            left = min(_next_of_part(sources, part), _next_due(sources), fleet.clocks[_earliest(fleet), state.NEXT])
+            left = min(_next_of_part(sources, part), _next_due(sources), deadline_s)
+            left = min(left, fleet.clocks[_earliest(fleet), state.NEXT])
             return PAUSED if left < np.inf else SERVED
         if records.rows[state.REQUESTS] == records.ended.size:
             return FULL_RECORDS
-        _arrive(loop, part, router, until)
+        if until != deadline_s:
+            _arrive(loop, part, router, until)
+        elif next_deadline(sources, loop.slots) == until:
+            _give_up(loop, until)
 
 
 @compiled
@@ -205,8 +225,19 @@ def _free_slots(loop: Loop, think_s: float) -> None:
     for i in range(sources.counts[READ], records.rows[state.REQUESTS]):
         slot, r = records.ended[i].slot, records.ended[i].replica
         pool = 0 if r == state.NOTHING else loop.fleet.counts[r, state.POOL]
+        # Its last token may have come while it stood in the front end behind others.
+        if records.ended[i].status == COMPLETED and slots[slot].token_s > _given_up_s(loop, slot, r):
+            records.ended[i].status, slots[slot].token_s = TIMED_OUT, _given_up_s(loop, slot, r)
+            records.ended[i].scheduled_s = records.ended[i].first_s = records.ended[i].last_s = np.nan
         note_end(sources, slots, slot, slots[slot].token_s + loop.times.figures[pool].request_s, think_s)
     sources.counts[READ] = records.rows[state.REQUESTS]
+
+
+@compiled
+def _given_up_s(loop: Loop, slot: int, r: int) -> float:
+    """When the client of a request gives up, as the engine of a replica sees it."""
+    after_s = loop.timeout_s - loop.times.figures[loop.fleet.counts[r, state.POOL]].request_s
+    return loop.slots[slot].arrival_s + max(after_s, 0.0)
 
 
 @compiled
@@ -317,7 +348,8 @@ def _arrive(loop: Loop, part: Part, router: int, now: float) -> None:
         return
     if own.role == state.PREFILL:
         slots[slot].further, slots[slot].output = slots[slot].output - 1, 1
-    slots[slot].order = sources.counts[TURN]
+    slots[slot].at, slots[slot].order = r, sources.counts[TURN]
+    push_deadline(sources, slots, _given_up_s(loop, slot, r), slot, False)
     sources.counts[TURN] += 1
     _note_routed(loop, 0, loop.entries, r, now)
     looked_s = own.request_s + own.request_token_s * slots[slot].prompt
@@ -346,6 +378,10 @@ def _queue_in(loop: Loop, slot: int, r: int, now: float) -> None:
         fleet.counts[r, state.ENTERING] -= 1
         slots[slot].place, slots[slot].ready_s = state.NOTHING, np.nan
     own = loop.facts[fleet.counts[r, state.POOL]]
+    if fleet.counts[r, state.WAITING] >= own.max_queued:
+        write_down(slots, slot, now, QUEUE_FULL, state.NOTHING, loop.records)
+        return
+    push_deadline(loop.sources, slots, now + own.queue_s, slot, True)
     append_waiting(view(fleet, r), slots, slot, own.by_priority)
     _wake(fleet, r, own, now)
 
@@ -357,8 +393,33 @@ def _land(loop: Loop, slot: int, router: int, now: float) -> None:
     r = _chosen(loop, slot, loop.entries, n, router, sources.counts[LANDED], now)
     sources.counts[LANDED] += 1
     _note_routed(loop, loop.entries, n, r, now)
+    loop.slots[slot].at = r
     append_ready(view(fleet, r), loop.slots, slot)
     _wake(fleet, r, loop.facts[fleet.counts[r, state.POOL]], now)
+
+
+@compiled
+def _give_up(loop: Loop, now: float) -> None:
+    """End the request whose deadline has come, wherever it is; its replica goes on without it from its next iteration.
+
+    Servers look at what was aborted between iterations (vLLM 0.11, v1/engine/core.py; SGLang 0.5, scheduler.py).
+    """
+    fleet, slots, sources = loop.fleet, loop.slots, loop.sources
+    slot, waits = sources.deadlines[0].slot, sources.deadlines[0].order & 1
+    drop(sources.deadlines, sources.counts, DEADLINES, 0)
+    r, stage = slots[slot].at, slots[slot].stage
+    rep = view(fleet, r)
+    if stage == state.ON_ITS_WAY:
+        forget_due(sources, slot)
+        fleet.counts[r, state.ENTERING] -= slots[slot].place != state.NOTHING
+    elif stage == state.QUEUED:
+        leave_waiting(rep, slots, slot)
+    elif stage == state.TO_DECODE:
+        leave_ready(rep, slots, slot)
+    else:
+        abort(rep, slots, slot, loop.facts[fleet.counts[r, state.POOL]])
+    fleet.counts[r, state.REPEATS] = 0
+    write_down(slots, slot, now, WAITED if waits else TIMED_OUT, r, loop.records)
 
 
 @compiled

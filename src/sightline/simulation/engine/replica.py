@@ -433,7 +433,7 @@ def take_in(rep: Replica, slots: Slots, facts: Facts, now: float) -> None:
             or not _has_room(rep, slots, slot, facts)
         ):
             return
-        leave_ready(rep, slots)
+        leave_ready(rep, slots, slot)
         if facts.computes_last:
             slots[slot].generated = 0
         else:

@@ -15,8 +15,11 @@ from sightline.simulation.outcome import (
     NO_ROOM,
     NOT_ADMITTED,
     OVER_BUDGET,
+    QUEUE_FULL,
     REFUSALS,
+    TIMED_OUT,
     TOO_LONG,
+    WAITED,
     Lifetimes,
     Outcome,
     PoolLimits,
@@ -210,7 +213,8 @@ def unserved_warnings(
     requests = sum(refused.values()) + completed
     limits = _why(scenario, facts)
     for reason, count in refused.items():
-        yield f"{count:,} of {requests:,} requests were rejected: {limits[reason]}"
+        what = reason if reason == REFUSALS[TIMED_OUT] else "were rejected"
+        yield f"{count:,} of {requests:,} requests {what}: {limits[reason]}"
 
 
 def _why(scenario: ServingScenario, facts: Sequence[Facts]) -> Mapping[str, str]:
@@ -236,6 +240,9 @@ def _why(scenario: ServingScenario, facts: Sequence[Facts]) -> Mapping[str, str]
         REFUSALS[OVER_BUDGET]: (
             f"prompts exceed plan.max_batched_tokens, {budget:,}, and plan.chunked_prefill is false{budget_least}"
         ),
+        REFUSALS[TIMED_OUT]: f"clients gave up after workload.timeout, {scenario.workload.timeout_s or 0.0:g} s",
+        REFUSALS[QUEUE_FULL]: f"{facts[0].max_queued:,} were waiting, the limit of plan.max_queued_requests",
+        REFUSALS[WAITED]: f"they waited for plan.queue_timeout, {facts[0].queue_s:g} s",
     }
 
 
@@ -363,11 +370,14 @@ def _counts(totals: Totals) -> dict[str, Any]:
 def _between_tokens(summary: Summary, percentiles: Mapping[str, float]) -> dict[str, float]:
     """Mean and percentiles of all times between two tokens; the mean is exact, percentiles are to a bin.
 
-    Tokens that come together, as drafted ones do, count as one.
+    Tokens that come together, as drafted ones do, count as one. Where clients gave up, with tokens or without, the mean
+    is to a bin too.
     """
     counts, edges_s = summary.gap_counts, summary.gap_edges_s
     gaps = int(counts.sum())
     mean = summary.totals.decode_s / gaps if gaps else float("nan")
+    if gaps and summary.totals.by_status[TIMED_OUT]:
+        mean = float(counts @ (edges_s[:-1] + edges_s[1:]) / 2.0 / gaps)
     return {"mean": mean} | {name: of_histogram(counts, edges_s, share) for name, share in percentiles.items()}
 
 
