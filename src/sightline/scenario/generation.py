@@ -19,7 +19,7 @@ Scheduler = Literal["fcfs", "priority"]
 Router = Literal["round-robin", "least-load", "prefix-aware", "weighted"]
 SERVING_ONLY = (
     *("scheduler", "router", "kv_tiers", "lora_adapters", "autoscale", "attention_data_parallel"),
-    *("max_concurrent_requests", "max_queued_requests", "queue_timeout_s"),
+    *("max_concurrent_requests", "max_queued_requests", "queue_timeout_s", "kv_cache_blocks"),
 )
 """Fields of a plan that matter under a load of many requests, not for one batch."""
 
@@ -173,6 +173,9 @@ class GenerationPlan:
     """Keys and values of earlier requests are reused."""
     kv_block_tokens: Annotated[int, whole()] = 16
     """Tokens of a cache block."""
+    kv_cache_blocks: Annotated[Count | None, whole()] = None
+    """Serving only: blocks of each data-parallel rank's cache, as vLLM logs them (`GPU KV cache size` in tokens over
+    the block); default: what memory has room for."""
     memory_fraction: Annotated[Number, fraction] = 0.9
     """Share of the device's memory for weights, cache and activations; more does not fit."""
     speculative: Annotated[Speculation | None, anything] = None

@@ -71,6 +71,8 @@ def _not_simulated(scenario: ServingScenario) -> Iterator[str]:
             f"plan.lora_adapters.loaded is {adapters.loaded}; supported: all in device memory, "
             f"plan.lora_adapters.count {adapters.count}"
         )
+    if plan.kv_cache_blocks is not None and (plan.disaggregate is not None or scenario.cluster.groups):
+        yield "plan.kv_cache_blocks is not supported with plan.disaggregate or heterogeneous devices"
     if plan.attention_data_parallel > 1:
         yield (
             f"plan.attention_data_parallel is {show(plan.attention_data_parallel)}; allowed in a Scenario: 1, "
@@ -181,13 +183,23 @@ def room_of(scenario: ServingScenario) -> Room:
     limited = replace(scenario, plan=replace(plan, max_sequences=plan.max_sequences or limits.max_sequences))
     single, two = (_memory(alike(limited, tokens, more)) for more in (block, 2 * block))
     block_bytes = two["kv_cache"] - single["kv_cache"]
-    usable = device.memory_bytes * plan.memory_fraction
+    usable = usable_bytes(scenario)
     others = single["total"] - single["kv_cache"]
     most = plan.engine.memory.cache_share * (device.memory_bytes - single["weights"])
     blocks = max(int(min(usable - others, most) // block_bytes), 0)
+    if plan.kv_cache_blocks is not None:
+        blocks = int(plan.kv_cache_blocks)
     cache = blocks * block_bytes
     parts = {**single, "kv_cache": cache, "total": others + cache}
-    return Room(blocks=blocks, memory_bytes=parts, block_bytes=block_bytes, fits=blocks > 0)
+    return Room(
+        blocks=blocks, memory_bytes=parts, block_bytes=block_bytes, fits=blocks > 0 and others + cache <= usable
+    )
+
+
+def usable_bytes(scenario: ServingScenario) -> float:
+    """Return the bytes of a device that a replica may fill: the engine's share, or all for a cache that is stated."""
+    stated = scenario.plan.kv_cache_blocks is not None
+    return float(scenario.cluster.device.memory_bytes * (1.0 if stated else scenario.plan.memory_fraction))
 
 
 def _memory(scenario: GenerationScenario) -> dict[str, float]:

@@ -343,8 +343,10 @@ def _unfit(server: Server, scenario: ServingScenario, requests: int) -> Profile:
     fullest = server.fullest
     needed, usable = float(fullest.room.memory_bytes["total"]) / 2**30, fullest.usable_bytes / 2**30
     where = f"of {fullest.plan.name} " if fullest.plan.name else ""
+    blocks = scenario.plan.kv_cache_blocks
+    cache = "without KV cache" if blocks is None else f"with plan.kv_cache_blocks {blocks:,}"
     sentence = (
-        f"needs {needed:.1f} GiB {where}without KV cache, has {usable:.1f} GiB, so no request can be served; use "
+        f"needs {needed:.1f} GiB {where}{cache}, has {usable:.1f} GiB, so no request can be served; use "
         "more devices (plan.tensor_parallel) or quantize the weights (plan.quantization)"
     )
     return Profile(
