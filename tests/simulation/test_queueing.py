@@ -57,7 +57,7 @@ def test_a_burst_is_answered_until_its_clients_give_up():
     assert given_up.outcome.last_token_s[:21] == pytest.approx(whole.last_token_s[:21])
     assert any("workload.timeout" in said for said in given_up.warnings)
     # What waits in the queue for as long is dropped; what runs then is answered.
-    dropping = replace(free.plan, queue_timeout_s=limit_s - float(whole.scheduled_s[0]))
+    dropping = replace(free.plan, queue_timeout=limit_s - float(whole.scheduled_s[0]))
     assert sl.simulate(replace(free, plan=dropping), intervals=False).refused == {"waited too long": 18}
     full = sl.simulate(replace(free, plan=replace(free.plan, max_queued_requests=5)), intervals=False)
     assert full.refused == {"too many waiting": 35}

@@ -19,7 +19,7 @@ Scheduler = Literal["fcfs", "priority"]
 Router = Literal["round-robin", "least-load", "prefix-aware", "weighted"]
 SERVING_ONLY = (
     *("scheduler", "router", "kv_tiers", "lora_adapters", "autoscale", "attention_data_parallel"),
-    *("max_concurrent_requests", "max_queued_requests", "queue_timeout_s", "kv_cache_blocks"),
+    *("max_concurrent_requests", "max_queued_requests", "queue_timeout", "kv_cache_blocks"),
 )
 """Fields of a plan that matter under a load of many requests, not for one batch."""
 
@@ -190,7 +190,7 @@ class GenerationPlan:
     default: the engine's (TGI 128, others any number)."""
     max_queued_requests: Annotated[Count | None, whole()] = None
     """Serving only: requests that wait for each data-parallel rank; others are refused; default: any number."""
-    queue_timeout_s: Annotated[float | None, Key(quantity(SECONDS), "queue_timeout")] = None
+    queue_timeout: Annotated[float | None, quantity(SECONDS)] = None
     """Serving only: seconds in the queue after which a request that never ran is dropped, as Triton's queue policy
     does; default: never."""
     scheduler: Scheduler | None = None

@@ -363,7 +363,7 @@ def facts_of(scenario: ServingScenario, blocks: int, role: int = state.WHOLE) ->
         prefill_tokens=stages * (rules.max_prefill_tokens or ANY_NUMBER),
         max_concurrent=int(plan.max_concurrent_requests or rules.max_concurrent_requests or ANY_NUMBER),
         max_queued=int(plan.max_queued_requests or ANY_NUMBER),
-        queue_s=plan.queue_timeout_s or inf,
+        queue_s=plan.queue_timeout or inf,
         chunked=chunked,
         # Where prompts come from elsewhere, so do all of their keys and values.
         prefix_cache=bool(plan.prefix_cache) and role != state.DECODE,
