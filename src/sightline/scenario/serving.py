@@ -9,7 +9,7 @@ from sightline.scenario.cluster import Question
 from sightline.scenario.generation import GenerationPlan, Sampling
 from sightline.scenario.lengths import Lengths
 from sightline.scenario.model import Model
-from sightline.validators import Key, anything, percentage, quantity, text, tokens, whole
+from sightline.validators import Key, anything, percentage, quantity, share, text, tokens, whole
 
 Process = Literal["trace", "poisson", "gamma", "constant", "closed", "all_at_once"]
 """When requests arrive; ``trace`` means at the times of the trace."""
@@ -63,6 +63,28 @@ class Sessions:
     """How many different ones of those there are; a conversation has one of them, chosen evenly."""
 
 
+LIMITED = ("ttft_s", "tpot_s", "latency_s")
+"""Times of a request that may be limited, by result key."""
+
+
+@description
+class SloClass:
+    """Requests with limits of their own, such as chats beside batches."""
+
+    name: Annotated[str, Key(text, needs="the name of the class")]
+    """What results call it."""
+    share: Annotated[float, Key(share, needs="its share of the requests; all are 1")]
+    """Its share of the requests, drawn at random; of a trace with ``priority``, its requests are those of its own."""
+    priority: Annotated[int, whole(0)] = 0
+    """Smaller goes first with `plan.scheduler: priority`."""
+    ttft_s: Annotated[float | None, Key(quantity(SECONDS), "ttft")] = None
+    """Instead of the objective's."""
+    tpot_s: Annotated[float | None, Key(quantity(SECONDS), "tpot")] = None
+    """Instead of the objective's."""
+    latency_s: Annotated[float | None, Key(quantity(SECONDS), "latency")] = None
+    """Instead of the objective's."""
+
+
 @description
 class Slo:
     """What a user is promised; a limit that is None promises nothing."""
@@ -74,13 +96,27 @@ class Slo:
     latency_s: Annotated[float | None, Key(quantity(SECONDS), "latency")] = None
     """Seconds from a request's arrival to its last token."""
     percentile: Annotated[float, percentage] = 90.0
-    """Percent of the requests that must keep every limit."""
+    """Percent of the requests, or of those of each class, that must keep every limit."""
+    classes: Annotated[tuple[SloClass, ...], anything] = ()
+    """Classes of requests with limits of their own."""
+
+    @property
+    def of_classes(self) -> tuple[dict[str, float], ...]:
+        """The limits of each class in seconds, by result key; without classes those of all requests."""
+        return tuple(
+            {key: limit for key in LIMITED if (limit := self._own(key, each)) is not None}
+            for each in self.classes or (self,)
+        )
+
+    def _own(self, key: str, of: "SloClass | Slo") -> float | None:
+        limit: float | None = getattr(of, key)
+        return getattr(self, key) if limit is None else limit
 
     @property
     def limits(self) -> dict[str, float]:
-        """The limits in seconds, by result key."""
-        keys = ("ttft_s", "tpot_s", "latency_s")
-        return {key: limit for key in keys if (limit := getattr(self, key)) is not None}
+        """The limits in seconds, by result key; of several classes the loosest of those that all have."""
+        keys = set.intersection(*map(set, self.of_classes))
+        return {key: max(limits[key] for limits in self.of_classes) for key in LIMITED if key in keys}
 
 
 MOST_PLAIN_S = {"ttft_s": 60.0, "tpot_s": 1.0, "latency_s": 3600.0}

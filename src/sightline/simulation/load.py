@@ -46,6 +46,8 @@ class Requests:
     """Smaller goes first where the engine schedules by priority."""
     adapter: Integers = field(default_factory=_none)
     """Which LoRA adapter answers; -1: the model alone."""
+    slo_class: Integers = field(default_factory=_none)
+    """The number of its class in the objective."""
 
     def __len__(self) -> int:
         return int(self.arrival_s.size)
@@ -63,6 +65,7 @@ class Requests:
 
 
 _NEUTRAL = {"prefix_id": -1, "prefix_tokens": 0, "session_id": -1, "think_s": 0.0, "priority": 0, "adapter": -1}
+_NEUTRAL |= {"slo_class": 0}
 
 
 def joined(parts: Sequence[Requests]) -> Requests:
@@ -164,11 +167,13 @@ class _Curve:
         return np.asarray(self._begins[stage] + (expected - self._expected[stage]) / self._rates[stage])
 
 
-ARRIVALS, PROMPTS, OUTPUTS, TURNS, PREFIXES, ADAPTERS = range(6)
+ARRIVALS, PROMPTS, OUTPUTS, TURNS, PREFIXES, ADAPTERS, CLASSES = range(7)
 """Streams of random numbers: each has its own, so that a change of one leaves the others as they are."""
 
 CONVERSATIONS = 4096
 """Conversations that are drawn at once."""
+GOLDEN = (5.0**0.5 - 1.0) / 2.0
+"""The golden ratio, whose multiples are spread evenly."""
 LONGEST = 10**12
 """More than any length."""
 
@@ -185,9 +190,9 @@ def drawn_parts(workload: Serve, plan: GenerationPlan, part: int) -> Iterator[Re
         return
     sessions = workload.sessions
     source = _Single(workload, shape) if sessions is None else _Sessions(workload, shape, sessions)
-    adapters = Adapters(workload.seed, plan)
+    adapters, classes = Adapters(workload.seed, plan), Classes(workload)
     for begin in range(0, shape.count, part):
-        yield adapters.chosen(source.next(min(part, shape.count - begin)))
+        yield classes.chosen(adapters.chosen(source.next(min(part, shape.count - begin))))
 
 
 class Drawn:
@@ -233,6 +238,34 @@ class Adapters:
         return replace(
             requests, adapter=adapter, prefix_id=np.where(prefix < 0, prefix, prefix * self._count + adapter)
         )
+
+
+class Classes:
+    """Assigns each request to a class of the objective, with its priority."""
+
+    def __init__(self, workload: Serve) -> None:
+        """Choose among the classes of a workload."""
+        self._classes = () if workload.slo is None else workload.slo.classes
+        self._random = stream(workload.seed, CLASSES)
+
+    def chosen(self, requests: Requests, *, stated: bool = False) -> Requests:
+        """Return requests by their shares, a conversation in one class; or by priorities that are ``stated``."""
+        if not self._classes:
+            return requests
+        priorities = np.array([each.priority for each in self._classes])
+        if stated:
+            own = requests.priority[:, None] == priorities
+            if not own.any(axis=1).all():
+                raise InputError(
+                    f"workload.trace has priority {requests.priority[~own.any(axis=1)][0]}; workload.slo.classes have "
+                    f"{', '.join(map(str, priorities))}"
+                )
+            return replace(requests, slo_class=own.argmax(axis=1))
+        drawn = self._random.random(len(requests))
+        drawn = np.where(requests.session_id < 0, drawn, requests.session_id * GOLDEN % 1.0)
+        ends = np.cumsum([each.share for each in self._classes])[:-1]
+        chosen = np.searchsorted(ends, drawn, side="right")
+        return replace(requests, slo_class=chosen, priority=priorities[chosen])
 
 
 class _Single:
@@ -339,9 +372,10 @@ def replayed_parts(
     """
     trace = open_trace(Path(path))  # what is to be said of its kind is among the remarks of loading
     sent = _Sent(workload, trace)
-    adapters = Adapters(workload.seed, plan)
+    adapters, classes = Adapters(workload.seed, plan), Classes(workload)
     for requests in _evenly(map(sent.requests, trace.columns(on_remark)), part):
-        yield requests if (requests.adapter >= 0).any() else adapters.chosen(requests)
+        answered = requests if (requests.adapter >= 0).any() else adapters.chosen(requests)
+        yield classes.chosen(answered, stated=sent.has_priorities)
 
 
 class _Sent:
@@ -352,11 +386,14 @@ class _Sent:
         self._own_times = workload.arrival.process == "trace"
         self._arrivals = Arrivals(workload.arrival, stream(workload.seed, ARRIVALS))
         self._slower = _stretch(workload.arrival, trace) if self._own_times else 1.0
+        self.has_priorities = False
+        """Whether the rows so far state priorities."""
 
     def requests(self, columns: Columns) -> Requests:
         """Return the requests of some rows."""
         kept = {name: columns[name] for name in COLUMNS if name in columns}
         count = columns["prompt_tokens"].size
+        self.has_priorities = "priority" in kept
         if self._own_times:
             kept["arrival_s"] = self._slower * columns.get("arrival_s", np.zeros(count))
         else:

@@ -78,6 +78,7 @@ def outcome_of(records: Records) -> Outcome:
         arrival_s=_column(rows, "intended_s"),
         output_tokens=np.array([_answered(row) for row in rows], np.int64),
         **{name: _column(rows, name) for name in KEPT},
+        slo_class=np.array([row.get("slo_class", 0) for row in rows], np.int64),
     )
     nothing: Any = np.zeros(len(rows), np.int64)
     return Outcome(
