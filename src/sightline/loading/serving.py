@@ -259,12 +259,10 @@ def _classes(stated: Any, complaints: Complaints) -> tuple[SloClass, ...]:
         return ()
     read = [built(SloClass, each, f"workload.slo.classes[{i}]", complaints) for i, each in enumerate(stated)]
     classes = tuple(each for each in read if each is not None)
-    if len(classes) == len(read) and classes:
-        shares = sum(each.share for each in classes)
-        if abs(shares - 1.0) > ROUNDING:
-            complaints.add(f"workload.slo.classes have shares of {shares:g} together; allowed: 1")
-        if len({each.name for each in classes}) < len(classes):
-            complaints.add("workload.slo.classes has two of one name; allowed: a name for each")
+    shares, names = sum(each.share for each in classes), {each.name for each in classes}
+    if classes and len(classes) == len(read) and (abs(shares - 1.0) > ROUNDING or len(names) < len(read)):
+        named = f"{len(names)} {'name' if len(names) == 1 else 'names'}"
+        complaints.add(f"workload.slo.classes have shares of {shares:g} and {named}; allowed: 1, and a name for each")
     return classes
 
 

@@ -103,20 +103,18 @@ class Slo:
     @property
     def of_classes(self) -> tuple[dict[str, float], ...]:
         """The limits of each class in seconds, by result key; without classes those of all requests."""
-        return tuple(
-            {key: limit for key in LIMITED if (limit := self._own(key, each)) is not None}
-            for each in self.classes or (self,)
-        )
-
-    def _own(self, key: str, of: "SloClass | Slo") -> float | None:
-        limit: float | None = getattr(of, key)
-        return getattr(self, key) if limit is None else limit
+        return tuple({**_limits(self), **_limits(each)} for each in self.classes or (self,))
 
     @property
     def limits(self) -> dict[str, float]:
         """The limits in seconds, by result key; of several classes the loosest of those that all have."""
-        keys = set.intersection(*map(set, self.of_classes))
-        return {key: max(limits[key] for limits in self.of_classes) for key in LIMITED if key in keys}
+        each = self.of_classes
+        return {key: max(of[key] for of in each) for key in LIMITED if all(key in of for of in each)}
+
+
+def _limits(of: SloClass | Slo) -> dict[str, float]:
+    """The limits that are stated."""
+    return {key: limit for key in LIMITED if (limit := getattr(of, key)) is not None}
 
 
 MOST_PLAIN_S = {"ttft_s": 60.0, "tpot_s": 1.0, "latency_s": 3600.0}

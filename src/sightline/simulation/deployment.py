@@ -14,7 +14,7 @@ from sightline.prediction.generation.memory import generation_memory
 from sightline.prediction.generation.phases import price_generation
 from sightline.prediction.generation.policies import transfer_s
 from sightline.prediction.generation.replica import Worker, schedules_ahead
-from sightline.quantities import SECONDS, Count, format_quantity, show
+from sightline.quantities import Count, show
 from sightline.scenario import (
     Cluster,
     Disaggregation,
@@ -59,13 +59,9 @@ def check_plan(scenario: ServingScenario) -> None:
 
 def _not_simulated(scenario: ServingScenario) -> Iterator[str]:
     """Keys that no policy of the simulator knows, or none of a static batch."""
-    plan, timeout_s = scenario.plan, scenario.workload.timeout_s
-    adapters = plan.lora_adapters
-    if timeout_s is not None and plan.engine.serving.policy == "static":
-        yield (
-            f"workload.timeout is {format_quantity(timeout_s, SECONDS)}; {plan.engine.name} runs each batch to its end "
-            "and gives nothing up"
-        )
+    plan, adapters = scenario.plan, scenario.plan.lora_adapters
+    if scenario.workload.timeout_s is not None and plan.engine.serving.policy == "static":
+        yield f"workload.timeout is not supported for {plan.engine.name}, which runs each batch to its end"
     if adapters is not None and adapters.loaded is not None and adapters.loaded < adapters.count:
         yield (
             f"plan.lora_adapters.loaded is {adapters.loaded}; supported: all in device memory, "

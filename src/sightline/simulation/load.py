@@ -255,11 +255,9 @@ class Classes:
         priorities = np.array([each.priority for each in self._classes])
         if stated:
             own = requests.priority[:, None] == priorities
-            if not own.any(axis=1).all():
-                raise InputError(
-                    f"workload.trace has priority {requests.priority[~own.any(axis=1)][0]}; workload.slo.classes have "
-                    f"{', '.join(map(str, priorities))}"
-                )
+            if (others := requests.priority[~own.any(axis=1)]).size:
+                known = ", ".join(map(str, priorities))
+                raise InputError(f"workload.trace has priority {others[0]}; workload.slo.classes have {known}")
             return replace(requests, slo_class=own.argmax(axis=1))
         drawn = self._random.random(len(requests))
         drawn = np.where(requests.session_id < 0, drawn, requests.session_id * GOLDEN % 1.0)
@@ -372,10 +370,9 @@ def replayed_parts(
     """
     trace = open_trace(Path(path))  # what is to be said of its kind is among the remarks of loading
     sent = _Sent(workload, trace)
-    adapters, classes = Adapters(workload.seed, plan), Classes(workload)
+    adapters = Adapters(workload.seed, plan)
     for requests in _evenly(map(sent.requests, trace.columns(on_remark)), part):
-        answered = requests if (requests.adapter >= 0).any() else adapters.chosen(requests)
-        yield classes.chosen(answered, stated=sent.has_priorities)
+        yield requests if (requests.adapter >= 0).any() else adapters.chosen(requests)
 
 
 class _Sent:
@@ -386,21 +383,19 @@ class _Sent:
         self._own_times = workload.arrival.process == "trace"
         self._arrivals = Arrivals(workload.arrival, stream(workload.seed, ARRIVALS))
         self._slower = _stretch(workload.arrival, trace) if self._own_times else 1.0
-        self.has_priorities = False
-        """Whether the rows so far state priorities."""
+        self._classes = Classes(workload)
 
     def requests(self, columns: Columns) -> Requests:
         """Return the requests of some rows."""
         kept = {name: columns[name] for name in COLUMNS if name in columns}
         count = columns["prompt_tokens"].size
-        self.has_priorities = "priority" in kept
         if self._own_times:
             kept["arrival_s"] = self._slower * columns.get("arrival_s", np.zeros(count))
         else:
             kept["arrival_s"] = self._arrivals.next(count)
         if self._arrival.think_time_s:
             kept["think_s"] = np.full(count, self._arrival.think_time_s)
-        return Requests(**kept)
+        return self._classes.chosen(Requests(**kept), stated="priority" in kept)
 
 
 def _stretch(arrival: Arrival, trace: Trace) -> float:

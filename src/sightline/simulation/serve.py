@@ -178,11 +178,7 @@ def _new(deployment: Deployment) -> _Simulation:
             deployment=deployment,
             fleet=state.new_fleet(pools, [pool.tiers for pool in deployment.pools]),
             slots=np.zeros(0, state.SLOT),
-            sources=sources.new_sources(
-                deployment.concurrency,
-                deployment.ramp_up_s,
-                gives_up=min(deployment.timeout_s, *(facts.queue_s for facts in pools)) < inf,
-            ),
+            sources=sources.new_sources(deployment.concurrency, deployment.ramp_up_s),
             records=state.new_records(room, RECORDS),
         )
     except MemoryError:

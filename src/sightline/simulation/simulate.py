@@ -252,10 +252,8 @@ def _load_warnings(server: Server, scenario: ServingScenario, figures: Mapping[s
         )
     arrival, in_flight = scenario.workload.arrival, figures["requests_per_s"] * (figures["latency_s"]["mean"] or 0.0)
     if arrival.concurrency and arrival.process != "closed" and in_flight > HELD_BACK * arrival.concurrency:
-        yield (
-            f"workload.arrival.concurrency {arrival.concurrency} holds requests back: {in_flight:.3g} are in flight on "
-            "average, and times count from when each is sent"
-        )
+        places = f"workload.arrival.concurrency {arrival.concurrency} holds requests back"
+        yield f"{places}: {in_flight:.3g} are in flight on average, and times count from when each is sent"
     scale = server.scenario.plan.autoscale
     if scale is not None and scale.target is None:
         target = usual_target(server.pools[0].facts.max_sequences)

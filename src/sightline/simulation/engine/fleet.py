@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from sightline.simulation import outcome
 from sightline.simulation.compiled import compiled, entry
 from sightline.simulation.engine import state
 from sightline.simulation.engine.blocks import hits, view
@@ -35,16 +36,6 @@ from sightline.simulation.engine.sources import (
 )
 from sightline.simulation.engine.state import Facts, FactsOfPools, Records, Replica, Slots
 from sightline.simulation.load import Floats
-from sightline.simulation.outcome import (
-    COMPLETED,
-    NO_ROOM,
-    NOT_ADMITTED,
-    OVER_BUDGET,
-    QUEUE_FULL,
-    TIMED_OUT,
-    TOO_LONG,
-    WAITED,
-)
 from sightline.simulation.times import PackedTimes
 
 _ROUND_ROBIN, _LEAST_LOAD, _PREFIX_AWARE, _WEIGHTED = range(4)
@@ -194,7 +185,8 @@ def run(loop: Loop, part: Part, transfers: Floats, router: int, think_s: float, 
         if sources.counts[TAKEN] == part.size and not last:
             return SERVED
         deadline_s = next_deadline(sources, loop.slots)
-        until = min(_next_of_part(sources, part), _next_due(sources), deadline_s, pause_s)
+        from_outside_s = min(_next_of_part(sources, part), _next_due(sources), deadline_s)
+        until = min(from_outside_s, pause_s)
         if not _advance_all(loop, until):
             _free_slots(loop, think_s)
             return FULL_RECORDS
@@ -204,8 +196,7 @@ def run(loop: Loop, part: Part, transfers: Floats, router: int, think_s: float, 
         if until == np.inf:
             return SERVED
         if until == pause_s:
-            left = min(_next_of_part(sources, part), _next_due(sources), deadline_s)
-            left = min(left, fleet.clocks[_earliest(fleet), state.NEXT])
+            left = min(from_outside_s, fleet.clocks[_earliest(fleet), state.NEXT])
             return PAUSED if left < np.inf else SERVED
         if records.rows[state.REQUESTS] == records.ended.size:
             return FULL_RECORDS
@@ -226,8 +217,8 @@ def _free_slots(loop: Loop, think_s: float) -> None:
         slot, r = records.ended[i].slot, records.ended[i].replica
         pool = 0 if r == state.NOTHING else loop.fleet.counts[r, state.POOL]
         # Its last token may have come while it stood in the front end behind others.
-        if records.ended[i].status == COMPLETED and slots[slot].token_s > _given_up_s(loop, slot, r):
-            records.ended[i].status, slots[slot].token_s = TIMED_OUT, _given_up_s(loop, slot, r)
+        if records.ended[i].status == outcome.COMPLETED and slots[slot].token_s > _given_up_s(loop, slot, r):
+            records.ended[i].status, slots[slot].token_s = outcome.TIMED_OUT, _given_up_s(loop, slot, r)
             records.ended[i].scheduled_s = records.ended[i].first_s = records.ended[i].last_s = np.nan
         note_end(sources, slots, slot, slots[slot].token_s + loop.times.figures[pool].request_s, think_s)
     sources.counts[READ] = records.rows[state.REQUESTS]
@@ -342,7 +333,7 @@ def _arrive(loop: Loop, part: Part, router: int, now: float) -> None:
     own = facts[fleet.counts[r, state.POOL]]
     status = _refused(slots, slot, own, facts[facts.size - 1])
     if status == 0 and _requests(fleet, r) >= own.max_concurrent:
-        status = NOT_ADMITTED
+        status = outcome.NOT_ADMITTED
     if status != 0:
         write_down(slots, slot, now, status, state.NOTHING, loop.records)
         return
@@ -379,7 +370,7 @@ def _queue_in(loop: Loop, slot: int, r: int, now: float) -> None:
         slots[slot].place, slots[slot].ready_s = state.NOTHING, np.nan
     own = loop.facts[fleet.counts[r, state.POOL]]
     if fleet.counts[r, state.WAITING] >= own.max_queued:
-        write_down(slots, slot, now, QUEUE_FULL, state.NOTHING, loop.records)
+        write_down(slots, slot, now, outcome.QUEUE_FULL, state.NOTHING, loop.records)
         return
     push_deadline(loop.sources, slots, now + own.queue_s, slot, True)
     append_waiting(view(fleet, r), slots, slot, own.by_priority)
@@ -411,7 +402,7 @@ def _give_up(loop: Loop, now: float) -> None:
     rep = view(fleet, r)
     if stage == state.ON_ITS_WAY:
         forget_due(sources, slot)
-        fleet.counts[r, state.ENTERING] -= slots[slot].place != state.NOTHING
+        fleet.counts[r, state.ENTERING] -= slots[slot].prefilled_by == state.NOTHING
     elif stage == state.QUEUED:
         leave_waiting(rep, slots, slot)
     elif stage == state.TO_DECODE:
@@ -419,7 +410,7 @@ def _give_up(loop: Loop, now: float) -> None:
     else:
         abort(rep, slots, slot, loop.facts[fleet.counts[r, state.POOL]])
     fleet.counts[r, state.REPEATS] = 0
-    write_down(slots, slot, now, WAITED if waits else TIMED_OUT, r, loop.records)
+    write_down(slots, slot, now, outcome.WAITED if waits else outcome.TIMED_OUT, r, loop.records)
 
 
 @compiled
@@ -439,12 +430,12 @@ def _refused(slots: Slots, slot: int, facts: Facts, others: Facts) -> int:
     """
     tokens = slots[slot].prompt + slots[slot].output
     if tokens > facts.context_tokens:
-        return TOO_LONG
+        return outcome.TOO_LONG
     most = tokens - 2
     if facts.role == state.PREFILL:
         if blocks_for(most + others.pass_slots, others.block_tokens) + others.watermark_blocks > others.blocks:
-            return NO_ROOM
+            return outcome.NO_ROOM
         most = slots[slot].prompt - 1
     if blocks_for(most + facts.pass_slots, facts.block_tokens) + facts.watermark_blocks > facts.blocks:
-        return NO_ROOM
-    return OVER_BUDGET if not facts.chunked and slots[slot].prompt > facts.token_budget // facts.stages else 0
+        return outcome.NO_ROOM
+    return outcome.OVER_BUDGET if not facts.chunked and slots[slot].prompt > facts.token_budget // facts.stages else 0

@@ -374,7 +374,7 @@ def send(rep: Replica, slots: Slots, slot: int, number: int) -> None:
     """Let a request whose prompt a replica has processed go on elsewhere; the replica keeps nothing of it."""
     slots[slot].prefilled_by, slots[slot].prefilled_s = number, slots[slot].token_s
     slots[slot].output += slots[slot].further
-    slots[slot].further = 0
+    slots[slot].further, slots[slot].stage = 0, state.ON_ITS_WAY
     append_sent(rep, slots, slot)
 
 

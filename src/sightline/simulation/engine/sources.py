@@ -57,7 +57,7 @@ class Sources(NamedTuple):
     """Of `SESSION`."""
     deadlines: Any
     """Of `CREDIT`: ``key`` is when a request is given up, ``order`` twice its number, and one more where it is given up
-    only if it still waits. Entries of requests that have ended stay until their time. Empty where nobody gives up."""
+    only if it still waits. Entries of requests that have ended stay until their time."""
 
 
 def part_of(requests: Requests) -> Part:
@@ -68,15 +68,10 @@ def part_of(requests: Requests) -> Part:
     return part
 
 
-def new_sources(concurrency: int, ramp_up_s: float = 0.0, *, gives_up: bool = False) -> Sources:
+def new_sources(concurrency: int, ramp_up_s: float = 0.0) -> Sources:
     """Return sources without slots; ``concurrency`` clients of a closed loop, who begin one by one, or none."""
-    sources = Sources(
-        np.zeros(COUNTS, np.int64),
-        np.zeros(0, WAIT),
-        np.zeros(concurrency, CREDIT),
-        np.zeros(64, SESSION),
-        np.zeros(int(gives_up), CREDIT),
-    )
+    heaps = np.zeros(0, WAIT), np.zeros(concurrency, CREDIT), np.zeros(64, SESSION), np.zeros(0, CREDIT)
+    sources = Sources(np.zeros(COUNTS, np.int64), *heaps)
     sources.counts[CREDITS] = concurrency
     sources.credits["key"] = np.linspace(0.0, ramp_up_s, concurrency, endpoint=False)
     return sources
@@ -88,8 +83,8 @@ def with_slots(sources: Sources, before: int, slots: int) -> Sources:
     waits[:before] = sources.waits
     waits["free"][free : free + slots - before] = np.arange(before, slots)
     sources.counts[FREE] += slots - before
-    deadlines = np.zeros(4 * slots if sources.deadlines.size else 0, CREDIT)
-    deadlines[: sources.counts[DEADLINES]] = sources.deadlines[: sources.counts[DEADLINES]]
+    deadlines = np.zeros(4 * slots, CREDIT)
+    deadlines[: sources.deadlines.size] = sources.deadlines
     return sources._replace(waits=waits, deadlines=deadlines)
 
 
