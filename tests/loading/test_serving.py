@@ -125,6 +125,16 @@ def test_what_is_not_stated_is_the_engines_default_under_a_load(engine, said):
         scenario(arrival={"process": "poisson", "ramp": [[60, 1], [30, 0], [60, 4]]}, slo={"ttft": 1}),
         scenario(arrival={"process": "gamma", "rate": 2, "cv": 2, "concurrency": 3}),
         scenario(
+            slo={
+                "latency": 9,
+                "classes": [
+                    {"name": "chat", "share": 0.75, "ttft": 1},
+                    {"name": "batch", "share": 0.25, "priority": 1},
+                ],
+            }
+        ),
+        scenario({"max_queued_requests": 9, "queue_timeout": "2 s"}, timeout="30 s"),
+        scenario(
             {
                 "kv_tiers": [{"tokens": 10, "bandwidth": 1e9}],
                 "autoscale": {"min": 1, "max": 2, "startup": 3, "target": 9},
@@ -239,6 +249,8 @@ def test_sweeps_and_overrides_reach_a_load():
             "workload.slo.percentile is 100",
         ),
         ({"slo": {"tfft": 1}}, "workload.slo.tfft is not a known key - did you mean 'ttft'?"),
+        ({"slo": {"classes": [{"name": "chat", "share": 0.5, "ttft": 1}]}}, "workload.slo.classes have shares of 0.5"),
+        ({"slo": {"classes": [{"name": "chat", "share": 1}]}}, "workload.slo.classes has one without a limit"),
         (
             {"sessions": {"turns": 0}},
             "workload.sessions.turns is 0",

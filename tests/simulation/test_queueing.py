@@ -8,6 +8,7 @@ from serving_scenarios import serving
 
 import sightline as sl
 from sightline.prediction.generation.batch_profile import engine_constants
+from sightline.scenario import Arrival
 from sightline.simulation.load import Requests, load_of
 
 SHARE = 0.6
@@ -43,6 +44,23 @@ def test_a_cap_on_a_rate_moves_the_wait_from_the_server_to_the_client():
     assert other.outcome.last_token_s == pytest.approx(one.outcome.last_token_s, rel=1e-6)
     assert one.queue_s > other.queue_s == pytest.approx(0.0, abs=1e-9)
     assert any("workload.arrival.concurrency" in said for said in other.warnings)
+
+
+def test_a_burst_is_answered_until_its_clients_give_up():
+    """One after the other, each in the same time: as many as fit before the time-out, and of these the first few."""
+    free = one_at_a_time(40, 1.0)
+    free = replace(free, workload=replace(free.workload, arrival=Arrival()))
+    whole = sl.simulate(free, intervals=False).outcome
+    limit_s = float(whole.last_token_s[20:22].mean())
+    given_up = sl.simulate(replace(free, workload=replace(free.workload, timeout_s=limit_s)), intervals=False)
+    assert (given_up.completed, given_up.refused, given_up.failed) == (21, {"timed out": 19}, 0)
+    assert given_up.outcome.last_token_s[:21] == pytest.approx(whole.last_token_s[:21])
+    assert any("workload.timeout" in said for said in given_up.warnings)
+    # What waits in the queue for as long is dropped; what runs then is answered.
+    dropping = replace(free.plan, queue_timeout=limit_s - float(whole.scheduled_s[0]))
+    assert sl.simulate(replace(free, plan=dropping), intervals=False).refused == {"waited too long": 18}
+    full = sl.simulate(replace(free, plan=replace(free.plan, max_queued_requests=5)), intervals=False)
+    assert full.refused == {"too many waiting": 35}
 
 
 @pytest.mark.parametrize("engine", ["vllm", "tgi"])

@@ -13,7 +13,16 @@ from simulation.reference.sequences import Sequence
 from simulation.reference.server import serve
 
 from sightline.simulation.load import Requests
-from sightline.simulation.outcome import NO_ROOM, NOT_ADMITTED, TOO_LONG, Outcome
+from sightline.simulation.outcome import (
+    COMPLETED,
+    NO_ROOM,
+    NOT_ADMITTED,
+    QUEUE_FULL,
+    TIMED_OUT,
+    TOO_LONG,
+    WAITED,
+    Outcome,
+)
 
 PLAIN: dict[str, Any] = {"prefix_cache": False, "blocks": 100, "token_budget": 100}
 
@@ -291,6 +300,22 @@ def test_a_request_that_arrives_waits_for_a_place_before_it_is_sent() -> None:
     # The second request ends at 2, with whose place the third is sent, when an iteration has just begun.
     assert outcome.requests.arrival_s.tolist() == [0, 0.5, 2, 9]
     assert outcome.last_token_s.tolist() == [3, 2, 4, 10]
+
+
+def test_what_a_client_gives_up_is_freed_when_the_iteration_ends() -> None:
+    # A runs alone until 6.75, then B from 7, the end of that iteration, to 7.75, then C.
+    requests = load((0, 4, 9), (1, 4, 2), (2.5, 4, 1))
+    outcome = serve(requests, Rules(max_sequences=1), lambda *_: 1.0, timeout_s=6.75)
+    assert outcome.status.tolist() == [TIMED_OUT, TIMED_OUT, COMPLETED]
+    assert outcome.iterations.decodes.tolist() == [0, 1, 1, 1, 1, 1, 1, 0, 0]
+    assert outcome.iterations.kv_tokens.tolist()[-3:] == [12, 4, 4]
+    assert outcome.last_token_s[2] == 9
+
+
+def test_a_queue_takes_so_many_and_drops_what_waits_too_long() -> None:
+    requests = load((0, 4, 3), (0.5, 4, 1), (0.5, 4, 1), (0.5, 4, 1))
+    outcome = serve(requests, Rules(max_sequences=1, max_queued=2, queue_s=3.0), lambda *_: 1.0)
+    assert outcome.status.tolist() == [COMPLETED, COMPLETED, WAITED, QUEUE_FULL]
 
 
 def test_a_turn_follows_the_answer_before_it_and_finds_both_in_the_cache() -> None:

@@ -176,6 +176,8 @@ def facts_of(rules: Rules) -> Facts:
         token_budget=rules.token_budget,
         prefill_tokens=rules.max_prefill_tokens,
         max_concurrent=rules.max_concurrent,
+        max_queued=rules.max_queued,
+        queue_s=rules.queue_s,
         chunked=rules.chunked,
         prefix_cache=rules.prefix_cache,
         by_priority=rules.order == "priority",
@@ -290,6 +292,7 @@ def compare(
     clients: int = 0,
     router: str = "round-robin",
     scaling: Scaling | None = None,
+    timeout_s: float = inf,
 ) -> None:
     """Serve a load by both simulators and compare every row."""
     think_s = 0.0123
@@ -300,6 +303,7 @@ def compare(
         router=router,
         transfers=TRANSFERS,
         scaling=scaling,
+        timeout_s=timeout_s,
     )
     compiled = serve([load], deployment)
     served = serve_with_tokens(
@@ -310,6 +314,7 @@ def compare(
         router=router,
         transfer_s=lambda tokens: SENT_S * tokens,
         scaling=None if scaling is None else PlainScaling(*scaling),
+        timeout_s=timeout_s,
     )
     plain = served.outcome
     for name in ("status", "cached_tokens", "preemptions"):
@@ -344,6 +349,29 @@ def lifetimes(outcome: Outcome) -> np.ndarray:
 @settings(max_examples=EXAMPLES, deadline=None)
 def test_the_compiled_loop_gives_the_same_schedules(policy: str, data: Any, load: Requests, clients: int) -> None:
     compare(load, Pools(data.draw(tight_rules(policy))), clients=clients)
+
+
+GIVING_UP = [policy for policy in POLICY_RULES if policy != "static"]
+SOON_S = st.floats(0.01, 0.6)
+
+
+@pytest.mark.parametrize("policy", GIVING_UP)
+@given(data=st.data(), load=loads(), clients=st.sampled_from([0, 0, 3]), timeout_s=SOON_S)
+@settings(max_examples=EXAMPLES, deadline=None)
+def test_requests_are_given_up_alike(policy: str, data: Any, load: Requests, clients: int, timeout_s: float) -> None:
+    queue_s = data.draw(st.one_of(st.just(inf), SOON_S))
+    rules = replace(data.draw(tight_rules(policy)), queue_s=queue_s, max_queued=data.draw(st.sampled_from([3, 10**6])))
+    compare(load, Pools(rules, data.draw(st.integers(1, 2))), clients=clients, timeout_s=timeout_s)
+
+
+@given(data=st.data(), load=loads(), clients=st.sampled_from([0, 0, 3]), timeout_s=SOON_S)
+@settings(max_examples=4 * EXAMPLES, deadline=None)
+def test_requests_are_given_up_alike_between_replicas(
+    data: Any, load: Requests, clients: int, timeout_s: float
+) -> None:
+    policy = data.draw(st.sampled_from(list(DISAGGREGATED)))
+    pools = disaggregated(data, policy)
+    compare(load, *pools, clients=clients, router=data.draw(st.sampled_from(list(ROUTERS))), timeout_s=timeout_s)
 
 
 @pytest.mark.parametrize("router", list(ROUTERS))
@@ -407,12 +435,8 @@ DISAGGREGATED = {
 """Policies whose replicas may do either part of a request."""
 
 
-@pytest.mark.parametrize("policy", list(DISAGGREGATED))
-@given(data=st.data(), load=loads(), clients=st.sampled_from([0, 0, 0, 3]))
-@settings(max_examples=EXAMPLES, deadline=None)
-def test_prompts_and_answers_are_served_by_the_same_replicas(
-    policy: str, data: Any, load: Requests, clients: int
-) -> None:
+def disaggregated(data: Any, policy: str) -> tuple[Pools, Pools]:
+    """Replicas that process prompts, and others that decode."""
     prefill, decode = (data.draw(tight_rules(policy)) for _ in range(2))
     prefill = replace(prefill, role="prefill")
     decode = replace(
@@ -424,7 +448,16 @@ def test_prompts_and_answers_are_served_by_the_same_replicas(
         **DISAGGREGATED[policy],
     )
     replicas, per_node = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 2))
-    pools = Pools(prefill, replicas, per_node=per_node), Pools(decode, data.draw(st.integers(1, 2)))
+    return Pools(prefill, replicas, per_node=per_node), Pools(decode, data.draw(st.integers(1, 2)))
+
+
+@pytest.mark.parametrize("policy", list(DISAGGREGATED))
+@given(data=st.data(), load=loads(), clients=st.sampled_from([0, 0, 0, 3]))
+@settings(max_examples=EXAMPLES, deadline=None)
+def test_prompts_and_answers_are_served_by_the_same_replicas(
+    policy: str, data: Any, load: Requests, clients: int
+) -> None:
+    pools = disaggregated(data, policy)
     compare(load, *pools, clients=clients, router=data.draw(st.sampled_from(list(ROUTERS))))
 
 

@@ -75,6 +75,23 @@ def test_a_server_that_holds_more_requests_runs_more_where_only_that_limits_it()
     assert (usual.max_sequences, raised.max_sequences) == (128, 700)
 
 
+def test_a_cache_that_is_stated_takes_the_place_of_what_fits():
+    """A few blocks more than fit in the engine's share of memory; far more than the device has fit in none."""
+    usual = server_of(serving()).pools[0].room
+    more = server_of(serving(plan={"kv_cache_blocks": usual.blocks + 9})).pools[0].room
+    assert (more.blocks, more.fits) == (usual.blocks + 9, True)
+    cache = more.memory_bytes["kv_cache"]
+    assert cache == pytest.approx(usual.memory_bytes["kv_cache"] + 9 * usual.block_bytes)
+    few = sl.simulate(
+        serving(count=40, plan={"kv_cache_blocks": 90}, arrival={"process": "all_at_once"}), intervals=False
+    )
+    assert few.outcome.pools[0].kv_capacity_tokens == 89 * 16
+    assert few.kv_use["max"] > 0.8
+    unfit = sl.simulate(serving(plan={"kv_cache_blocks": 2 * usual.blocks}), intervals=False)
+    assert (unfit.fits, unfit.completed) == (False, 0)
+    assert "plan.kv_cache_blocks" in unfit.advice[0]
+
+
 def test_the_budget_of_prompts_grows_with_the_cache_where_it_is_a_share_of_it():
     asked = {"framework": "lightllm", "framework_version": "0"}
     small, large = (server_of(serving(plan=asked | {"memory_fraction": of})).pools[0].facts for of in (0.22, 0.9))

@@ -121,10 +121,13 @@ def objective(profile: Profile) -> Iterator[out.Said]:
     kept, slo = (profile.good_share, profile.scenario.workload.slo) if profile.task is SERVING else (None, None)
     if kept is not None and slo is not None:
         is_met = summary.keeps_slo(profile)
-        share, limits = units.percent(kept), limits_in_words(slo.limits)
+        share = f"{units.percent(kept)} of the requests"
+        if profile.good_shares:
+            share = ", ".join(f"{units.percent(of)} of {name}" for name, of in profile.good_shares.items())
+        limits = "of its class" if slo.classes else f"({limits_in_words(slo.limits)})"
         yield out.Said(
             asks="objective",
-            says=f"SLO {'met' if is_met else 'missed'}: {share} of the requests meet every limit ({limits}), "
+            says=f"SLO {'met' if is_met else 'missed'}: {share} meet every limit {limits}, "
             f"{float(slo.percentile):g} % required",
             kind=out.GOOD if is_met else out.BAD,
         )

@@ -183,10 +183,10 @@ def best(profiles: Sequence[Profile]) -> list[bool]:
 def keeps_slo(profile: Profile) -> bool:
     """Return whether as many requests as the objective of a load asks kept its limits; true without one."""
     # The other tasks need nothing of the simulator.
-    from sightline.simulation.results.summary import meets
+    from sightline.simulation.results.summary import meets, worst_share
 
     slo = profile.scenario.workload.slo
-    return slo is None or meets(profile.good_share, slo)
+    return slo is None or meets(worst_share(profile), slo)
 
 
 def phases(profile: Profile) -> list[Part]:

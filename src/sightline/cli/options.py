@@ -206,9 +206,7 @@ class Question:
     prompt: str | None = option(None, "Prompt tokens of generation or a request.", metavar="N")
     output: str | None = option(None, "Output tokens of generation or a request.", metavar="N")
     rate: str | None = option(None, "Requests per second to serve.", metavar="RATE")
-    concurrency: str | None = option(
-        None, "Requests in flight at most; without a rate, clients that wait for answers.", metavar="N"
-    )
+    concurrency: str | None = option(None, "Requests in flight at most; without --rate, clients.", metavar="N")
     slo: str | None = option(None, "Limits for requests, such as 'ttft<=1s,tpot<=50ms'.", metavar="LIMITS")
 
     def stated(self) -> dict[str, str]:

@@ -16,6 +16,7 @@ from sightline.loading.checks import with_value
 from sightline.loading.clusters import read_cluster
 from sightline.loading.models import resolve_model
 from sightline.loading.question import USUAL_REQUESTS
+from sightline.scenario.generation import SERVING_ONLY
 from sightline.scenario.training import sequences_of
 from sightline.whole_files import unwritable, write_whole
 
@@ -176,6 +177,10 @@ def completed(reading: Reading, settings: Mapping[str, Any]) -> Reading:
     for key, value in settings.items():
         scenario = with_value(scenario, key, value)
     scenario, said = _of_cluster(scenario, reading, settings)
+    plan, task = scenario.get("plan"), scenario.get("workload", {}).get("task")
+    if task == "generate" and isinstance(plan, Mapping) and (useless := {*SERVING_ONLY} & {*plan}):
+        scenario["plan"] = {key: value for key, value in plan.items() if key not in useless}
+        said += [f"plan.{key} {plan[key]} matters under a load alone; use --rate" for key in sorted(useless)]
     scenario = {key: scenario[key] for key in (*ORDER, *scenario) if key in scenario}
     # A key below one that is given now, such as model.vocab_size below a model by its name, is known with it.
     given = {**settings, **({"workload.global_batch": 0} if "global_batch" in scenario.get("workload", {}) else {})}

@@ -39,6 +39,7 @@ _OTHERS: Mapping[str, str] = {
     "memory_fraction": "gpu_memory_utilization mem_fraction_static",
     "prefix_cache": "enable_prefix_caching",
     "kv_block_tokens": "block_size page_size",
+    "kv_cache_blocks": "num_gpu_blocks num_gpu_blocks_override",
     "devices": "gpus nodes",
     "framework": "engine",
     "cost": "cheapest price",

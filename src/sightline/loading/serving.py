@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sightline.errors import InputError, nearest
-from sightline.loading.checks import Complaints, check
+from sightline.loading.checks import Complaints, built, check
 from sightline.loading.generation import plan_remarks, read_sampling, settled_plan
 from sightline.loading.lengths import read_lengths
 from sightline.loading.parts import CLUSTER, MODEL, read_parts
@@ -16,7 +16,7 @@ from sightline.loading.serving_plan import check_attention_groups
 from sightline.loading.sources import check_file, numbered, stated_path
 from sightline.loading.traces import open_trace
 from sightline.quantities import RATE, SECONDS, show
-from sightline.scenario import Arrival, RequestShape, Serve, ServingScenario, Sessions, Slo
+from sightline.scenario import Arrival, RequestShape, Serve, ServingScenario, Sessions, Slo, SloClass
 from sightline.scenario.lengths import Lengths
 from sightline.scenario.serving import MOST_PLAIN_S
 from sightline.validators import Keys, Kind, as_stated, description_of, keys_of, length_of, quantity, text, whole
@@ -110,7 +110,7 @@ def _ramp(stated: object, complaints: Complaints) -> tuple[tuple[float, float], 
     return tuple(zip(begins, rates, strict=True))
 
 
-PERCENT = 100.0
+PERCENT, ROUNDING = 100.0, 1e-6
 Values = Mapping[str, Any]
 
 
@@ -173,6 +173,7 @@ def _workload(stated: object, base: Path, complaints: Complaints, remarks: list[
         arrival=arrival,
         sessions=sessions,
         slo=slo,
+        timeout_s=values.get("timeout"),
         sampling=sampling,
         seed=values.get("seed", 0),
     )
@@ -266,14 +267,32 @@ SHORTEST_S = 1e-3
 
 
 def _slo(stated: object, complaints: Complaints, remarks: list[str]) -> Slo | None:
-    values = check(keys_of(Slo), stated, "workload.slo", complaints).values
-    if isinstance(stated, Mapping) and not {"ttft", "tpot", "latency"} & values.keys():
+    values = dict(check(keys_of(Slo), stated, "workload.slo", complaints).values)
+    classes = _classes(values.pop("classes", ()), complaints)
+    if isinstance(stated, Mapping) and not {"ttft", "tpot", "latency"} & values.keys() and not classes:
         complaints.add("workload.slo has no limit; needed: ttft, tpot or latency, such as 500 ms")
     for key, plain in stated.items() if isinstance(stated, Mapping) else ():
         if isinstance(plain, int | float) and plain > MOST_PLAIN_S.get(f"{key}_s", inf):
             seconds = f"workload.slo.{key} is {plain:g}, which is {plain:g} seconds"
             remarks.append(f"{seconds}; for milliseconds write {plain:g}ms")
-    return description_of(Slo, values) if values.keys() - {"percentile"} else None
+    found = description_of(Slo, values, classes=classes) if classes or values.keys() - {"percentile"} else None
+    if found is not None and not all(found.of_classes):
+        complaints.add("workload.slo.classes has one without a limit; needed: ttft, tpot or latency, such as 500 ms")
+    return found
+
+
+def _classes(stated: Any, complaints: Complaints) -> tuple[SloClass, ...]:
+    """Classes of requests, whose shares are all of them."""
+    if not isinstance(stated, list | tuple):
+        complaints.add(f"workload.slo.classes is {show(stated)}; allowed: a list of mappings with name and share")
+        return ()
+    read = [built(SloClass, each, f"workload.slo.classes[{i}]", complaints) for i, each in enumerate(stated)]
+    classes = tuple(each for each in read if each is not None)
+    shares, names = sum(each.share for each in classes), {each.name for each in classes}
+    if classes and len(classes) == len(read) and (abs(shares - 1.0) > ROUNDING or len(names) < len(read)):
+        named = f"{len(names)} {'name' if len(names) == 1 else 'names'}"
+        complaints.add(f"workload.slo.classes have shares of {shares:g} and {named}; allowed: 1, and a name for each")
+    return classes
 
 
 def _remarks(scenario: ServingScenario) -> Iterator[str]:
@@ -282,6 +301,9 @@ def _remarks(scenario: ServingScenario) -> Iterator[str]:
     if slo is not None and slo.percentile <= 1:
         share = f"{slo.percentile:g}"
         yield f"workload.slo.percentile {share} means {share} % of the requests, not {PERCENT * slo.percentile:g} %"
+    priorities = {each.priority for each in slo.classes} if slo is not None else ()
+    if len(priorities) > 1 and (scenario.plan.scheduler or scenario.plan.engine.serving.order) != "priority":
+        yield "priorities of workload.slo.classes have no effect; use plan.scheduler priority"
     if sessions is not None and sessions.prefix_tokens and not scenario.plan.prefix_cache:
         yield (
             f"workload.sessions.prefix_tokens {sessions.prefix_tokens} are recomputed because plan.prefix_cache is off"

@@ -353,6 +353,7 @@ _SERVING = {
         "requests/s", "goodput", "Completed requests per second that meet every limit of workload.slo."
     ),
     "good_share": Metric("share", "good", "Share of all requests answered within every limit of workload.slo."),
+    "good_shares": Metric("share", "good by class", "The same of each class of workload.slo.classes, by name."),
     "completed": Metric("count", "completed", "Requests that received their last token."),
     "failed": Metric("count", "failed", "Requests that ended in an error; none in a simulation."),
     "refused": Metric("count", "refused", "Requests that the engine rejected, by reason."),

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
         Operation,
         OperatorScenario,
     )
-    from sightline.scenario.serving import Arrival, RequestShape, Serve, ServingScenario, Sessions, Slo
+    from sightline.scenario.serving import Arrival, RequestShape, Serve, ServingScenario, Sessions, Slo, SloClass
 else:
     __getattr__, __dir__ = names_on_demand(
         __name__,
@@ -58,7 +58,7 @@ else:
             "GenerationScenario KvTier Sampling ServedAdapters Speculation",
             "sightline.scenario.operation": "AttentionOperation CollectiveOperation ElementwiseOperation "
             "GroupedMatmulOperation HostCopyOperation MatmulOperation Operation OperatorScenario",
-            "sightline.scenario.serving": "Arrival RequestShape Serve ServingScenario Sessions Slo",
+            "sightline.scenario.serving": "Arrival RequestShape Serve ServingScenario Sessions Slo SloClass",
         },
     )
 
@@ -106,6 +106,7 @@ __all__ = [
     "Sessions",
     "SideBySide",
     "Slo",
+    "SloClass",
     "SparseAttention",
     "Speculation",
     "StateSpace",

@@ -22,7 +22,7 @@ Scheduler = Literal["fcfs", "priority"]
 Router = Literal["round-robin", "least-load", "prefix-aware", "weighted", "precise-prefix"]
 SERVING_ONLY = (
     *("scheduler", "router", "kv_tiers", "lora_adapters", "autoscale", "attention_data_parallel"),
-    "max_concurrent_requests",
+    *("max_concurrent_requests", "max_queued_requests", "queue_timeout", "kv_cache_blocks"),
 )
 """Fields of a plan that matter under a load of many requests, not for one batch."""
 
@@ -184,6 +184,9 @@ class GenerationPlan:
     """Keys and values of earlier requests are reused."""
     kv_block_tokens: Annotated[int, whole()] = 16
     """Tokens of a cache block."""
+    kv_cache_blocks: Annotated[Count | None, whole()] = None
+    """Serving only: blocks of each data-parallel rank's cache, as vLLM logs them (`GPU KV cache size` in tokens over
+    the block); default: what memory has room for."""
     memory_fraction: Annotated[Number, fraction] = 0.9
     """Share of the device's memory for weights, cache and activations; more does not fit."""
     speculative: Annotated[Speculation | None, anything] = None
@@ -202,6 +205,11 @@ class GenerationPlan:
     max_concurrent_requests: Annotated[Count | None, whole()] = None
     """Serving only: requests that a server holds, waiting or running, on each data-parallel rank; others are refused;
     default: the engine's (TGI 128, others any number)."""
+    max_queued_requests: Annotated[Count | None, whole()] = None
+    """Serving only: requests that wait for each data-parallel rank; others are refused; default: any number."""
+    queue_timeout: Annotated[float | None, quantity(SECONDS)] = None
+    """Serving only: seconds in the queue after which a request that never ran is dropped, as Triton's queue policy
+    does; default: never."""
     scheduler: Scheduler | None = None
     """Serving only: the order in which requests are taken; default: the engine's."""
     router: Router = "round-robin"

@@ -9,7 +9,7 @@ from sightline.scenario.cluster import Question
 from sightline.scenario.generation import GenerationPlan, Sampling
 from sightline.scenario.lengths import Lengths
 from sightline.scenario.model import Model
-from sightline.validators import Key, anything, percentage, quantity, text, tokens, whole
+from sightline.validators import Key, anything, percentage, quantity, share, text, tokens, whole
 
 Process = Literal["trace", "poisson", "gamma", "constant", "closed", "all_at_once"]
 """When requests arrive; ``trace`` means at the times of the trace."""
@@ -75,6 +75,28 @@ class Sessions:
     """Agents that begin together and have the same prefix, each with turns of its own."""
 
 
+LIMITED = ("ttft_s", "tpot_s", "latency_s")
+"""Times of a request that may be limited, by result key."""
+
+
+@description
+class SloClass:
+    """Requests with limits of their own, such as chats beside batches."""
+
+    name: Annotated[str, Key(text, needs="the name of the class")]
+    """What results call it."""
+    share: Annotated[float, Key(share, needs="its share of the requests; all are 1")]
+    """Its share of the requests, drawn at random; of a trace with ``priority``, its requests are those of its own."""
+    priority: Annotated[int, whole(0)] = 0
+    """Smaller goes first with `plan.scheduler: priority`."""
+    ttft_s: Annotated[float | None, Key(quantity(SECONDS), "ttft")] = None
+    """Instead of the objective's."""
+    tpot_s: Annotated[float | None, Key(quantity(SECONDS), "tpot")] = None
+    """Instead of the objective's."""
+    latency_s: Annotated[float | None, Key(quantity(SECONDS), "latency")] = None
+    """Instead of the objective's."""
+
+
 @description
 class Slo:
     """What a user is promised; a limit that is None promises nothing."""
@@ -86,13 +108,25 @@ class Slo:
     latency_s: Annotated[float | None, Key(quantity(SECONDS), "latency")] = None
     """Seconds from a request's arrival to its last token."""
     percentile: Annotated[float, percentage] = 90.0
-    """Percent of the requests that must keep every limit."""
+    """Percent of the requests, or of those of each class, that must keep every limit."""
+    classes: Annotated[tuple[SloClass, ...], anything] = ()
+    """Classes of requests with limits of their own."""
+
+    @property
+    def of_classes(self) -> tuple[dict[str, float], ...]:
+        """The limits of each class in seconds, by result key; without classes those of all requests."""
+        return tuple({**_limits(self), **_limits(each)} for each in self.classes or (self,))
 
     @property
     def limits(self) -> dict[str, float]:
-        """The limits in seconds, by result key."""
-        keys = ("ttft_s", "tpot_s", "latency_s")
-        return {key: limit for key in keys if (limit := getattr(self, key)) is not None}
+        """The limits in seconds, by result key; of several classes the loosest of those that all have."""
+        each = self.of_classes
+        return {key: max(of[key] for of in each) for key in LIMITED if all(key in of for of in each)}
+
+
+def _limits(of: SloClass | Slo) -> dict[str, float]:
+    """The limits that are stated."""
+    return {key: limit for key in LIMITED if (limit := getattr(of, key)) is not None}
 
 
 MOST_PLAIN_S = {"ttft_s": 60.0, "tpot_s": 1.0, "latency_s": 3600.0}
@@ -114,6 +148,8 @@ class Serve:
     """Conversations instead of single requests."""
     slo: Annotated[Slo | None, anything] = None
     """Upper limits that a share of the requests must keep."""
+    timeout_s: Annotated[float | None, Key(quantity(SECONDS), "timeout")] = None
+    """Seconds after which a client gives a request up: the engine frees it, and it counts as refused."""
     sampling: Annotated[Sampling | None, anything] = None
     """How tokens are drawn; default: greedy."""
     seed: Annotated[int, whole(0)] = 0

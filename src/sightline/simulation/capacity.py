@@ -13,7 +13,7 @@ from sightline.progress import SILENT, Progress
 from sightline.scenario import Arrival, ServingScenario, Slo
 from sightline.simulation.load import Floats
 from sightline.simulation.outcome import COMPLETED
-from sightline.simulation.results.summary import answered, kept, meets
+from sightline.simulation.results.summary import answered, kept, least_share, meets, worst_share
 
 WITHIN = 0.01
 """How close the rate is found, relative to it."""
@@ -179,7 +179,7 @@ def highest_rate(
     def keeps(rate: float) -> bool:
         progress.check()
         profile = simulate(at_rate(scenario, rate))
-        good = profile.good_share or 0.0
+        good = worst_share(profile)
         tried[rate] = Tried(rate=rate, good=good, late=_late_share(profile, slo), profile=profile)
         progress.advance()
         return meets(tried[rate].lasting, slo)
@@ -224,7 +224,7 @@ def lasting_share(profile: Profile, slo: Slo) -> float:
 
     Of a queue that grows the first requests stand in little of it.
     """
-    return min(profile.good_share or 0.0, _late_share(profile, slo))
+    return min(worst_share(profile), _late_share(profile, slo))
 
 
 def _late_share(profile: Profile, slo: Slo) -> float:
@@ -235,7 +235,8 @@ def _late_share(profile: Profile, slo: Slo) -> float:
     good = np.zeros(outcome.status.size, np.bool_)
     good[outcome.status == COMPLETED] = kept(answered(outcome), slo)
     order = np.argsort(outcome.requests.arrival_s, kind="stable")
-    return float(good[order[int(LATE * good.size) :]].mean())
+    late = order[int(LATE * good.size) :]
+    return least_share(good[late], outcome.requests.slo_class[late])
 
 
 def _in_words(best_rate: Tried | None, tried: tuple[Tried, ...], slo: Slo) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import NamedTuple
 
 import numpy as np
@@ -59,18 +60,22 @@ def check_plan(scenario: ServingScenario) -> None:
         InputError: A sentence for each key of the plan that no simulation follows.
     """
     plan = scenario.plan
-    problems = (*_not_simulated(plan), *_not_scaled(scenario), *_not_of_the_policy(plan), *_tiers_without_use(plan))
+    problems = (*_not_simulated(scenario), *_not_scaled(scenario), *_not_of_the_policy(plan), *_tiers_without_use(plan))
     refuse(problems)
 
 
-def _not_simulated(plan: GenerationPlan) -> Iterator[str]:
-    """Keys that no policy of the simulator knows."""
-    adapters = plan.lora_adapters
+def _not_simulated(scenario: ServingScenario) -> Iterator[str]:
+    """Keys that no policy of the simulator knows, or none of a static batch."""
+    plan, adapters = scenario.plan, scenario.plan.lora_adapters
+    if scenario.workload.timeout_s is not None and plan.engine.serving.policy == "static":
+        yield f"workload.timeout is not supported for {plan.engine.name}, which runs each batch to its end"
     if adapters is not None and adapters.loaded is not None and adapters.loaded < adapters.count:
         yield (
             f"plan.lora_adapters.loaded is {adapters.loaded}; supported: all in device memory, "
             f"plan.lora_adapters.count {adapters.count}"
         )
+    if plan.kv_cache_blocks is not None and (plan.disaggregate is not None or scenario.cluster.groups):
+        yield "plan.kv_cache_blocks is not supported with plan.disaggregate or heterogeneous devices"
     if plan.attention_data_parallel > 1:
         yield (
             f"plan.attention_data_parallel is {show(plan.attention_data_parallel)}; allowed in a Scenario: 1, "
@@ -185,13 +190,23 @@ def room_of(scenario: ServingScenario) -> Room:
     limited = replace(scenario, plan=replace(plan, max_sequences=plan.max_sequences or limits.max_sequences))
     single, two = (_memory(alike(limited, tokens, more)) for more in (block, 2 * block))
     block_bytes = two["kv_cache"] - single["kv_cache"]
-    usable = device.memory_bytes * plan.memory_fraction
+    usable = usable_bytes(scenario)
     others = single["total"] - single["kv_cache"]
     most = plan.engine.memory.cache_share * (device.memory_bytes - single["weights"])
     blocks = max(int(min(usable - others, most) // block_bytes), 0)
+    if plan.kv_cache_blocks is not None:
+        blocks = int(plan.kv_cache_blocks)
     cache = blocks * block_bytes
     parts = {**single, "kv_cache": cache, "total": others + cache}
-    return Room(blocks=blocks, memory_bytes=parts, block_bytes=block_bytes, fits=blocks > 0)
+    return Room(
+        blocks=blocks, memory_bytes=parts, block_bytes=block_bytes, fits=blocks > 0 and others + cache <= usable
+    )
+
+
+def usable_bytes(scenario: ServingScenario) -> float:
+    """Return the bytes of a device that a replica may fill: the engine's share, or all for a cache that is stated."""
+    stated = scenario.plan.kv_cache_blocks is not None
+    return float(scenario.cluster.device.memory_bytes * (1.0 if stated else scenario.plan.memory_fraction))
 
 
 def _memory(scenario: GenerationScenario) -> dict[str, float]:
@@ -268,6 +283,7 @@ def deployment_of(scenario: ServingScenario, pools: Sequence[Pool], transfers: F
         transfers=transfers,
         router=scenario.plan.router,
         concurrency=arrival.concurrency or 0,
+        timeout_s=scenario.workload.timeout_s or inf,
         think_s=arrival.think_time_s if arrival.process == "closed" else 0.0,
         ramp_up_s=arrival.ramp_up_s,
         scaling=scaling,
@@ -359,6 +375,8 @@ def facts_of(scenario: ServingScenario, blocks: int, role: int = state.WHOLE) ->
         token_budget=stages * int(plan.max_batched_tokens or max(limits.max_batched_tokens, shared)),
         prefill_tokens=stages * (rules.max_prefill_tokens or ANY_NUMBER),
         max_concurrent=int(plan.max_concurrent_requests or rules.max_concurrent_requests or ANY_NUMBER),
+        max_queued=int(plan.max_queued_requests or ANY_NUMBER),
+        queue_s=plan.queue_timeout or inf,
         chunked=chunked,
         # Where prompts come from elsewhere, so do all of their keys and values.
         prefix_cache=bool(plan.prefix_cache) and role != state.DECODE,

@@ -49,6 +49,8 @@ class Requests:
     """Smaller goes first where the engine schedules by priority."""
     adapter: Integers = field(default_factory=_none)
     """Which LoRA adapter answers; -1: the model alone."""
+    slo_class: Integers = field(default_factory=_none)
+    """The number of its class in the objective."""
 
     def __len__(self) -> int:
         return int(self.arrival_s.size)
@@ -66,7 +68,7 @@ class Requests:
 
 
 _NEUTRAL = {"prefix_id": -1, "session_id": -1, "adapter": -1, "think_s": 0.0}
-_NEUTRAL |= dict.fromkeys(("prefix_tokens", "transcript", "priority"), 0)
+_NEUTRAL |= dict.fromkeys(("prefix_tokens", "transcript", "priority", "slo_class"), 0)
 
 
 def joined(parts: Sequence[Requests]) -> Requests:
@@ -171,11 +173,13 @@ class _Curve:
         return np.asarray(self._begins[stage] + (expected - self._expected[stage]) / self._rates[stage])
 
 
-ARRIVALS, PROMPTS, OUTPUTS, TURNS, PREFIXES, ADAPTERS, CALLS, TOOLS, PAUSES = range(9)
+ARRIVALS, PROMPTS, OUTPUTS, TURNS, PREFIXES, ADAPTERS, CALLS, TOOLS, PAUSES, CLASSES = range(10)
 """Streams of random numbers: each has its own, so that a change of one leaves the others as they are."""
 
 CONVERSATIONS = 4096
 """Conversations that are drawn at once."""
+GOLDEN = (5.0**0.5 - 1.0) / 2.0
+"""The golden ratio, whose multiples are spread evenly."""
 LONGEST = 10**12
 """More than any length."""
 
@@ -192,9 +196,9 @@ def drawn_parts(workload: Serve, plan: GenerationPlan, part: int) -> Iterator[Re
         return
     sessions = workload.sessions
     source = _Single(workload, shape) if sessions is None else _Sessions(workload, shape, sessions)
-    adapters = Adapters(workload.seed, plan)
+    adapters, classes = Adapters(workload.seed, plan), Classes(workload)
     for begin in range(0, shape.count, part):
-        yield adapters.chosen(source.next(min(part, shape.count - begin)))
+        yield classes.chosen(adapters.chosen(source.next(min(part, shape.count - begin))))
 
 
 class Drawn:
@@ -246,6 +250,32 @@ class Adapters:
         return replace(
             requests, adapter=adapter, prefix_id=np.where(prefix < 0, prefix, prefix * self._count + adapter)
         )
+
+
+class Classes:
+    """Assigns each request to a class of the objective, with its priority."""
+
+    def __init__(self, workload: Serve) -> None:
+        """Choose among the classes of a workload."""
+        self._classes = () if workload.slo is None else workload.slo.classes
+        self._random = stream(workload.seed, CLASSES)
+
+    def chosen(self, requests: Requests, *, stated: bool = False) -> Requests:
+        """Return requests by their shares, a conversation in one class; or by priorities that are ``stated``."""
+        if not self._classes:
+            return requests
+        priorities = np.array([each.priority for each in self._classes])
+        if stated:
+            own = requests.priority[:, None] == priorities
+            if (others := requests.priority[~own.any(axis=1)]).size:
+                known = ", ".join(map(str, priorities))
+                raise InputError(f"workload.trace has priority {others[0]}; workload.slo.classes have {known}")
+            return replace(requests, slo_class=own.argmax(axis=1))
+        drawn = self._random.random(len(requests))
+        drawn = np.where(requests.session_id < 0, drawn, requests.session_id * GOLDEN % 1.0)
+        ends = np.cumsum([each.share for each in self._classes])[:-1]
+        chosen = np.searchsorted(ends, drawn, side="right")
+        return replace(requests, slo_class=chosen, priority=priorities[chosen])
 
 
 class _Single:
@@ -401,6 +431,7 @@ class _Sent:
         self._own_times = workload.arrival.process == "trace"
         self._arrivals = Arrivals(workload.arrival, stream(workload.seed, ARRIVALS))
         self._slower = _stretch(workload.arrival, trace) if self._own_times else 1.0
+        self._classes = Classes(workload)
 
     def requests(self, columns: Columns) -> Requests:
         """Return the requests of some rows."""
@@ -412,7 +443,7 @@ class _Sent:
             kept["arrival_s"] = self._arrivals.next(count)
         if self._arrival.think_time_s:
             kept["think_s"] = np.full(count, self._arrival.think_time_s)
-        return Requests(**kept)
+        return self._classes.chosen(Requests(**kept), stated="priority" in kept)
 
 
 def _stretch(arrival: Arrival, trace: Trace) -> float:

@@ -20,11 +20,20 @@ NOT_ADMITTED: Final = 3
 """Refused by the admission policy: the queue is full."""
 OVER_BUDGET: Final = 4
 """Refused: the prompt is longer than an iteration may be, and is not cut."""
+TIMED_OUT: Final = 5
+"""Given up by its client: what was computed of it is lost."""
+QUEUE_FULL: Final = 6
+"""Refused by the admission policy: too many requests wait."""
+WAITED: Final = 7
+"""Dropped by the admission policy: it waited too long."""
 REFUSALS: Final = {
     TOO_LONG: "longer than the context",
     NO_ROOM: "larger than the KV cache",
     NOT_ADMITTED: "queue full",
     OVER_BUDGET: "longer than plan.max_batched_tokens",
+    TIMED_OUT: "timed out",
+    QUEUE_FULL: "too many waiting",
+    WAITED: "waited too long",
 }
 """Reasons, as results name them."""
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from sightline.simulation.engine.state import gap_edges_s
 from sightline.simulation.load import Floats, Integers, Requests
-from sightline.simulation.outcome import COMPLETED, Outcome
+from sightline.simulation.outcome import COMPLETED, REFUSALS, TIMED_OUT, Outcome
 from sightline.simulation.results.times import PERCENTILES, of_values, times_of
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ STATISTICS: Mapping[str, Callable[[Floats], float]] = {
 FAILED: Final = -1
 """Status of a request that ended in an error; its reason is in its record."""
 GAP_EDGES_S: Final[Floats] = gap_edges_s()
+_STATUS: Final = {"": COMPLETED, REFUSALS[TIMED_OUT]: TIMED_OUT}
 KEPT = ("think_s", "prompt_tokens", "prefix_id", "prefix_tokens", "session_id", "priority", "adapter")
 Records = Sequence[Mapping[str, Any]]
 
@@ -72,11 +73,11 @@ def outcome_of(records: Records) -> Outcome:
     Nobody saw the engine's queue, preemptions or cache: these are NaN, 0 and empty.
     """
     rows = sorted(records, key=lambda record: record["number"])
-    done = np.array([not row["failure"] for row in rows], bool)
     requests = Requests(
         arrival_s=_column(rows, "intended_s"),
         output_tokens=np.array([_answered(row) for row in rows], np.int64),
         **{name: _column(rows, name) for name in KEPT},
+        slo_class=np.array([row.get("slo_class", 0) for row in rows], np.int64),
     )
     nothing: Any = np.zeros(len(rows), np.int64)
     return Outcome(
@@ -87,7 +88,7 @@ def outcome_of(records: Records) -> Outcome:
         cached_tokens=_column(rows, "server_cached_tokens"),
         preemptions=nothing,
         replica=nothing,
-        status=np.where(done, COMPLETED, FAILED),
+        status=np.array([_STATUS.get(row["failure"], FAILED) for row in rows], np.int64),
         gap_counts=_gap_counts([row for row in rows if not row["failure"]]),
         gap_edges_s=GAP_EDGES_S,
     )

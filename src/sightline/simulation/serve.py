@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -85,6 +86,8 @@ class Deployment:
     """Places of requests in flight, such as the clients of a closed loop; 0: requests come when they come."""
     ramp_up_s: float = 0.0
     """Seconds over which these clients begin, evenly."""
+    timeout_s: float = inf
+    """Seconds from when a request is sent until its client gives up."""
     think_s: float = 0.0
     """Seconds between an answer and the next request in its place."""
     scaling: Scaling | None = None
@@ -242,6 +245,7 @@ def _served(simulation: _Simulation, part: Part, *, last: bool) -> Iterator[Piec
         times,
         simulation.records,
         entries,
+        deployment.timeout_s,
     )
     router, outcome = ROUTERS[deployment.router], -1
     while outcome != SERVED:

@@ -73,8 +73,7 @@ class Replicas:
     @property
     def usable_bytes(self) -> float:
         """Bytes of a device that may be filled."""
-        scenario = self.plan.scenario
-        return float(scenario.cluster.device.memory_bytes * scenario.plan.memory_fraction)
+        return deployment.usable_bytes(self.plan.scenario)
 
     @property
     def fullness(self) -> float:

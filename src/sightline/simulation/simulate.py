@@ -304,10 +304,8 @@ def _load_warnings(server: Server, scenario: ServingScenario, figures: Mapping[s
         )
     arrival, in_flight = scenario.workload.arrival, figures["requests_per_s"] * (figures["latency_s"]["mean"] or 0.0)
     if arrival.concurrency and arrival.process != "closed" and in_flight > HELD_BACK * arrival.concurrency:
-        yield (
-            f"workload.arrival.concurrency {arrival.concurrency} holds requests back: {in_flight:.3g} are in flight on "
-            "average, and times count from when each is sent"
-        )
+        places = f"workload.arrival.concurrency {arrival.concurrency} holds requests back"
+        yield f"{places}: {in_flight:.3g} are in flight on average, and times count from when each is sent"
     scale = server.scenario.plan.autoscale
     if scale is not None and scale.target is None:
         target = usual_target(server.pools[0].facts.max_sequences)
@@ -395,8 +393,10 @@ def _unfit(server: Server, scenario: ServingScenario, requests: int) -> Profile:
     fullest = server.fullest
     needed, usable = float(fullest.room.memory_bytes["total"]) / 2**30, fullest.usable_bytes / 2**30
     where = f"of {fullest.plan.name} " if fullest.plan.name else ""
+    blocks = scenario.plan.kv_cache_blocks
+    cache = "without KV cache" if blocks is None else f"with plan.kv_cache_blocks {blocks:,}"
     sentence = (
-        f"needs {needed:.1f} GiB {where}without KV cache, has {usable:.1f} GiB, so no request can be served; use "
+        f"needs {needed:.1f} GiB {where}{cache}, has {usable:.1f} GiB, so no request can be served; use "
         "more devices (plan.tensor_parallel) or quantize the weights (plan.quantization)"
     )
     return Profile(

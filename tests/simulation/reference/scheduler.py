@@ -1,6 +1,7 @@
 """What all policies share: the queues, and what an iteration does to its sequences."""
 
 from dataclasses import dataclass, field
+from math import inf
 from typing import Literal
 
 from simulation.reference.blocks import Pool, Tier
@@ -29,6 +30,10 @@ class Rules:
     max_prefill_tokens: int = 10**9
     max_concurrent: int = 10**9
     """Requests in the server beyond which further ones are refused."""
+    max_queued: int = 10**9
+    """Requests in the queue beyond which further ones are refused."""
+    queue_s: float = inf
+    """Seconds in the queue after which a request that never ran is dropped."""
     wait_steps: int = 0
     waiting_share: float = 0.0
     prefix_from: Literal["scheduled", "computed", "ended"] = "scheduled"
@@ -76,10 +81,12 @@ class Batch:
     """Cached tokens of sequences that ended but are computed along."""
     loading_s: float = 0.0
     """Seconds of loads from tiers."""
+    given_up: int = 0
+    """Sequences whose clients gave them up while it ran."""
 
     def __bool__(self) -> bool:
         """Whether there is any work."""
-        return bool(self.decodes or self.prompts)
+        return bool(self.decodes or self.prompts or self.given_up)
 
     def new_tokens(self, rules: Rules) -> int:
         """New tokens, drafts included."""
@@ -260,6 +267,25 @@ class Scheduler:
         self.pool.give_up(sequence)
         sequence.decoding = False
         sequence.preemptions += 1
+
+    def abort(self, sequence: Sequence, batch: Batch) -> bool:
+        """Forget a request that is here, and let the iteration under way go on without it; return whether it is."""
+        for queue in (self.waiting, self.late, self.ready, self.late_ready):
+            if sequence in queue:
+                queue.remove(sequence)
+                return True
+        if sequence not in self.running:
+            return False
+        batch.given_up += batch.drop(sequence) > 0
+        if self.rules.prefix_from == "computed" and not sequence.decoding:
+            self.pool.publish(sequence, sequence.computed)
+        self.put_off(sequence)
+        sequence.preemptions -= 1
+        self.note_abort(sequence)
+        return True
+
+    def note_abort(self, sequence: Sequence) -> None:
+        """Note that a running sequence was given up."""
 
     def decodes(self) -> list[Sequence]:
         """Running sequences that decode."""

@@ -4,6 +4,7 @@ import heapq
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from math import inf
+from typing import Any
 
 import numpy as np
 from simulation.reference.autoscaling import Life, Scaler, Scaling
@@ -23,7 +24,10 @@ from sightline.simulation.outcome import (
     NO_ROOM,
     NOT_ADMITTED,
     OVER_BUDGET,
+    QUEUE_FULL,
+    TIMED_OUT,
     TOO_LONG,
+    WAITED,
     Iterations,
     Outcome,
     PoolLimits,
@@ -106,6 +110,35 @@ class Clients:
             heapq.heappush(self.due, (due_s, turn))
 
 
+class Deadlines:
+    """When requests are given up, by their clients or by the queue."""
+
+    def __init__(self, sequences: list[Sequence], ended_s: dict[int, float]) -> None:
+        """Begin with none; ``ended_s`` will have the requests that have ended."""
+        self.sequences, self.ended_s = sequences, ended_s
+        self.heap: list[tuple[float, int, bool]] = []
+        """When, which, and whether only if it never ran."""
+
+    def add(self, row: int, now: float, timeout_s: float, queue_s: float) -> None:
+        """Note those of a request that is sent now."""
+        heapq.heappush(self.heap, (now + timeout_s, row, False))
+        heapq.heappush(self.heap, (now + queue_s, row, True))
+
+    def next_s(self) -> float:
+        """Return when a request is given up next."""
+        while self.heap:
+            _, row, waiting = self.heap[0]
+            if row not in self.ended_s and not (waiting and self.sequences[row].scheduled_s is not None):
+                return self.heap[0][0]
+            heapq.heappop(self.heap)
+        return inf
+
+    def pop(self) -> tuple[int, int]:
+        """Return the request that is given up next, and its status."""
+        _, row, waiting = heapq.heappop(self.heap)
+        return row, WAITED if waiting else TIMED_OUT
+
+
 @dataclass(frozen=True)
 class Served:
     """What became of a load, and when each token of each request came."""
@@ -177,9 +210,9 @@ Row = tuple[float, float, int, int, int, int, int, int]
 """An iteration: start, end, replica, prompt tokens, decodes, running, waiting, tokens held."""
 
 
-def serve(requests: Requests, rules: Rules, seconds: Seconds, *, concurrency: int = 0, think_s: float = 0.0) -> Outcome:
+def serve(requests: Requests, rules: Rules, seconds: Seconds, **how: Any) -> Outcome:
     """Return what becomes of a load on one replica."""
-    return serve_with_tokens(requests, [Pool(rules, seconds)], concurrency=concurrency, think_s=think_s).outcome
+    return serve_with_tokens(requests, [Pool(rules, seconds)], **how).outcome
 
 
 class Fleet:
@@ -232,6 +265,9 @@ class Fleet:
         status = refusal(sequence, self.entries[chosen].scheduler, decoder)
         if status == COMPLETED:
             self.arrivals.note(chosen)
+            scheduler = self.entries[chosen].scheduler
+            if len(scheduler.waiting) + len(scheduler.late) >= scheduler.rules.max_queued:
+                return QUEUE_FULL, self.entries[chosen].number
             if self.others:
                 sequence.further, sequence.output = sequence.output - 1, 1
             self.entries[chosen].arrive(sequence)
@@ -246,6 +282,14 @@ class Fleet:
         self.others[chosen].land(sequence)
         self._wake(self.others[chosen], now)
         return sequence.row, self.others[chosen].number
+
+    def give_up(self, sequence: Sequence) -> None:
+        """Forget a request, wherever it is."""
+        for one in self.replicas:
+            if one.scheduler.abort(sequence, one.batch):
+                return
+        self.on_the_way = [entry for entry in self.on_the_way if entry[1] != sequence.row]
+        heapq.heapify(self.on_the_way)
 
     def _wake(self, one: Replica, now: float) -> None:
         wake(next(group for group in self.groups if one in group), now)
@@ -269,6 +313,7 @@ def serve_with_tokens(
     router: str = "round-robin",
     transfer_s: Callable[[int], float] = lambda _: 0.0,
     scaling: Scaling | None = None,
+    timeout_s: float = inf,
 ) -> Served:
     """Return what becomes of a load, with the times of all tokens.
 
@@ -277,11 +322,18 @@ def serve_with_tokens(
     fleet, clients = Fleet(pools, router, transfer_s), Clients(requests, concurrency, think_s)
     sequences = [sequence_of(requests, row, 1 + pools[0].rules.drafted) for row in range(len(requests))]
     status, served_by = [COMPLETED] * len(requests), [-1] * len(requests)
+    deadlines, queue_s = Deadlines(sequences, clients.ended_s), pools[0].rules.queue_s
     log: list[Row] = []
     scaler = None if scaling is None else Scaler(scaling, fleet, float(requests.arrival_s[0]))
-    while (now := min(clients.next_s(), fleet.next_landing_s(), fleet.next_s())) < inf:
+    while (now := min(clients.next_s(), fleet.next_landing_s(), fleet.next_s(), deadlines.next_s())) < inf:
         if scaler is not None and scaler.next_s <= now:
             scaler.look(log)
+        elif deadlines.next_s() == now:
+            row, why = deadlines.pop()
+            status[row] = why
+            fleet.give_up(sequences[row])
+            sequences[row].scheduled_s, sequences[row].token_s = None, []
+            clients.ended(row, now)
         elif fleet.next_landing_s() == now:
             row, number = fleet.land(sequences, now)
             served_by[row] = number
@@ -292,6 +344,8 @@ def serve_with_tokens(
                 status[sent], served_by[sent] = fleet.arrive(sequences[sent], now)
                 if status[sent] != COMPLETED:
                     clients.ended(sent, now)
+                else:
+                    deadlines.add(sent, now, timeout_s, queue_s)
         else:
             _step(fleet, clients, sequences, log, now)
     for one in fleet.replicas:

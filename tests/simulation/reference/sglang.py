@@ -59,6 +59,11 @@ class Sglang(Scheduler):
         self.left = self.left or bool(ended)
         return ended
 
+    def note_abort(self, sequence: Sequence) -> None:
+        """Note that a running sequence was given up."""
+        self.left = True
+        self.unfinished = None if self.unfinished is sequence else self.unfinished
+
     def expected_share(self) -> float:
         """Return the share of answers to come that slots are kept for."""
         fall = (self.rules.answer_share - self.rules.least_answer_share) / self.rules.answer_share_steps

@@ -30,6 +30,10 @@ class Transformers(Scheduler):
             self.closed = False
         return ended
 
+    def note_abort(self, sequence: Sequence) -> None:  # noqa: ARG002 - as the others have it
+        """Note that a running sequence was given up."""
+        self.closed = False
+
     def _needed(self) -> int:
         return sum(self.pool.lacks(sequence, sequence.computed + 1) for sequence in self.decodes())
 

@@ -76,6 +76,20 @@ def number(name: str, field: str, write: Callable[[Request], object] | None = No
     return Option(name, field, write or attrgetter(f"plan.{field}"), lambda options: options.number(named(name)))
 
 
+def cache_tokens(name: str, block: str, usual: int) -> Row:
+    """Return the option of the cache's tokens, whole blocks of as many as another option says, or as is usual."""
+
+    def write(request: Request) -> int | None:
+        blocks = request.plan.kv_cache_blocks
+        return None if blocks is None else int(blocks * request.plan.kv_block_tokens)
+
+    def read(options: Options) -> int | None:
+        tokens = options.number(named(name))
+        return tokens and max(1, tokens // (options.number(named(block)) or usual))
+
+    return Option(name, "kv_cache_blocks", write, read)
+
+
 def memory_share(name: str) -> Row:
     """Return the option of the share of the device's memory that the engine takes."""
     field = "memory_fraction"

@@ -47,6 +47,9 @@ def operation_notes(scenario: GenerationScenario) -> Iterator[str]:
         yield f"plan.speculative.disable_above: not written; {plan.engine.name} has no such option"
     if plan.lora_adapters is not None:
         yield f"plan.lora_adapters {plan.lora_adapters.count}: not written; name the adapters' files to the servers"
+    for key, value in (("max_queued_requests", plan.max_queued_requests), ("queue_timeout", plan.queue_timeout)):
+        if value is not None and (key == "queue_timeout" or plan.engine.name != "sglang"):
+            yield f"plan.{key} {value:g}: not written; a gateway before the servers refuses or drops requests"
     if plan.autoscale is not None:
         yield f"plan.autoscale: written are all {plan.replicas} replicas; an orchestrator starts and stops them"
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from sightline.launching.engines.dialect import (
     Dialect,
     Row,
+    cache_tokens,
     compute_dtype,
     degree,
     drafts,
@@ -176,6 +177,8 @@ OPTIONS: Sequence[Row] = (
     ),
     memory_share("--mem-fraction-static"),
     number("--page-size", "kv_block_tokens", lambda request: request.block_tokens),
+    cache_tokens("--max-total-tokens", "--page-size", 1),
+    number("--max-queued-requests", "max_queued_requests"),
     without("--disable-radix-cache", "prefix_cache"),
     Option("--cuda-graph-backend-decode", "cuda_graphs", _eager, _graphs),
     Option("--cuda-graph-backend-prefill", write=_eager),

@@ -13,6 +13,7 @@ from sightline.catalog import names
 from sightline.launching.engines.dialect import (
     Dialect,
     Row,
+    cache_tokens,
     compute_dtype,
     degree,
     drafts,
@@ -143,6 +144,7 @@ OPTIONS: Sequence[Row] = (
         lambda options: options.flag("enable-chunked-prefill"),
     ),
     number("kv_cache_config.tokens_per_block", "kv_block_tokens", lambda request: request.block_tokens or None),
+    cache_tokens("kv_cache_config.max_tokens", "kv_cache_config.tokens_per_block", 32),
     Option("kv_cache_config.host_cache_size", write=_host_bytes),
     Option(
         "kv_cache_config.enable_block_reuse",

@@ -148,6 +148,12 @@ def _ahead(request: Request) -> bool | None:
     return None if ahead == request.plan.engine.defaults["async_scheduling"] else ahead
 
 
+def _in_flight(options: Options) -> int | None:
+    """Requests in flight of each rank; the option says those of all."""
+    requests = options.number("max-num-queued-reqs")
+    return requests and max(1, requests // (options.number("data-parallel-size") or 1))
+
+
 OPTIONS: Sequence[Row] = (
     degree("--tensor-parallel-size", "tensor_parallel", always=True),
     degree("--pipeline-parallel-size", "pipeline_parallel"),
@@ -163,6 +169,8 @@ OPTIONS: Sequence[Row] = (
     switch("--enable-chunked-prefill", "chunked_prefill"),
     memory_share("--gpu-memory-utilization"),
     number("--block-size", "kv_block_tokens", lambda request: request.block_tokens),
+    number("--num-gpu-blocks-override", "kv_cache_blocks"),
+    Option("", "max_concurrent_requests", read=_in_flight),
     switch("--enable-prefix-caching", "prefix_cache"),
     Option("--enforce-eager", "cuda_graphs", lambda request: None if request.plan.cuda_graphs else True, _graphs),
     Option("--async-scheduling", "async_scheduling", _ahead, lambda options: options.flag("async-scheduling")),

@@ -404,7 +404,8 @@ def _headers(arguments: Mapping[str, Any]) -> dict[str, str]:
 
 def _client_settings(scenario: ServingScenario, arguments: Mapping[str, Any], server: _Server) -> ClientSettings:
     arrival, stall_s = scenario.workload.arrival, arguments["stall_s"]
-    closed = arrival.process == "closed"
+    closed, timeout_s = arrival.process == "closed", scenario.workload.timeout_s
+    limits = Limits(stall_s=stall_s, first_s=stall_s) if stall_s else Limits()
     return ClientSettings(
         url=server.url,
         model=server.model,
@@ -419,7 +420,7 @@ def _client_settings(scenario: ServingScenario, arguments: Mapping[str, Any], se
         ramp_up_s=arrival.ramp_up_s,
         seed=scenario.workload.seed,
         sampling={} if scenario.workload.sampling is None else scenario.workload.sampling.fields,
-        limits=Limits(stall_s=stall_s, first_s=stall_s) if stall_s else Limits(),
+        limits=limits if timeout_s is None else replace(limits, total_s=timeout_s),
         warm_up=arguments["warm_up"],
     )
 

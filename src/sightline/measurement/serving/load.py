@@ -49,6 +49,7 @@ class Row(NamedTuple):
     think_s: float
     priority: int
     adapter: int
+    slo_class: int
     transcript: int = 0
 
 

@@ -387,7 +387,7 @@ class Client:
         """End requests that stall or take too long."""
         total_ns = self._limits.total_s * 1e9
         while True:
-            await asyncio.sleep(min(1.0, self._limits.stall_s / 4))
+            await asyncio.sleep(min(1.0, self._limits.stall_s / 4, self._limits.total_s / 100))
             now = time.perf_counter_ns()
             for pending in tuple(self._pending):
                 late = now - pending.sent_ns > total_ns

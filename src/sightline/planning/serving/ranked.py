@@ -387,7 +387,7 @@ def plan_serving(spaces: Sequence[ServingSpace], options: Options, command: Comm
     return answer_of(found, spaces, name, count, command({"think-time": options["think_time"]}, settings))
 
 
-def _within_limits(space: ServingSpace, limits: Mapping[str, float]) -> ServingSpace:
+def _within_limits(space: ServingSpace, limits: Mapping[str, Any]) -> ServingSpace:
     """A space whose load has further limits."""
     if not limits:
         return space

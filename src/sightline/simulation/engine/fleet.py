@@ -7,14 +7,16 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from sightline.simulation import outcome
 from sightline.simulation.compiled import compiled, entry
 from sightline.simulation.engine import state
 from sightline.simulation.engine.blocks import hits, view
-from sightline.simulation.engine.lists import append_ready, append_waiting, drop
+from sightline.simulation.engine.lists import append_ready, append_waiting, drop, leave_ready, leave_waiting
 from sightline.simulation.engine.replica import advance, advance_together, any_sent, transfer_all, write_down
-from sightline.simulation.engine.sequences import blocks_for, to_compute
+from sightline.simulation.engine.sequences import abort, blocks_for, to_compute
 from sightline.simulation.engine.sources import (
     CREDITS,
+    DEADLINES,
     DUE,
     LANDED,
     READ,
@@ -23,15 +25,17 @@ from sightline.simulation.engine.sources import (
     TURN,
     Part,
     Sources,
+    forget_due,
     held_for_turn,
+    next_deadline,
     note_end,
     pop_due,
+    push_deadline,
     push_due,
     take_slot,
 )
 from sightline.simulation.engine.state import Facts, FactsOfPools, Records, Replica, Slots
 from sightline.simulation.load import Floats
-from sightline.simulation.outcome import NO_ROOM, NOT_ADMITTED, OVER_BUDGET, TOO_LONG
 from sightline.simulation.times import PackedTimes
 
 _ROUND_ROBIN, _LEAST_LOAD, _PREFIX_AWARE, _WEIGHTED, _PRECISE = range(5)
@@ -65,6 +69,8 @@ class Loop(NamedTuple):
     records: Records
     entries: int
     """Replicas that requests arrive at; the others decode what these have begun."""
+    timeout_s: float
+    """Seconds from when a request is sent until its client gives up."""
 
 
 @compiled
@@ -192,7 +198,9 @@ def run(loop: Loop, part: Part, transfers: Floats, router: int, think_s: float, 
         _free_slots(loop, think_s)
         if sources.counts[TAKEN] == part.size and not last:
             return SERVED
-        until = min(_next_of_part(sources, part), _next_due(sources), pause_s)
+        deadline_s = next_deadline(sources, loop.slots)
+        from_outside_s = min(_next_of_part(sources, part), _next_due(sources), deadline_s)
+        until = min(from_outside_s, pause_s)
         if not _advance_all(loop, until):
             _free_slots(loop, think_s)
             return FULL_RECORDS
@@ -202,11 +210,14 @@ def run(loop: Loop, part: Part, transfers: Floats, router: int, think_s: float, 
         if until == np.inf:
             return SERVED
         if until == pause_s:
-            left = min(_next_of_part(sources, part), _next_due(sources), fleet.clocks[_earliest(fleet), state.NEXT])
+            left = min(from_outside_s, fleet.clocks[_earliest(fleet), state.NEXT])
             return PAUSED if left < np.inf else SERVED
         if records.rows[state.REQUESTS] == records.ended.size:
             return FULL_RECORDS
-        _arrive(loop, part, router, until)
+        if until != deadline_s:
+            _arrive(loop, part, router, until)
+        elif next_deadline(sources, loop.slots) == until:
+            _give_up(loop, until)
 
 
 @compiled
@@ -219,8 +230,19 @@ def _free_slots(loop: Loop, think_s: float) -> None:
     for i in range(sources.counts[READ], records.rows[state.REQUESTS]):
         slot, r = records.ended[i].slot, records.ended[i].replica
         pool = 0 if r == state.NOTHING else loop.fleet.counts[r, state.POOL]
+        # Its last token may have come while it stood in the front end behind others.
+        if records.ended[i].status == outcome.COMPLETED and slots[slot].token_s > _given_up_s(loop, slot, r):
+            records.ended[i].status, slots[slot].token_s = outcome.TIMED_OUT, _given_up_s(loop, slot, r)
+            records.ended[i].scheduled_s = records.ended[i].first_s = records.ended[i].last_s = np.nan
         note_end(sources, slots, slot, slots[slot].token_s + loop.times.figures[pool].request_s, think_s)
     sources.counts[READ] = records.rows[state.REQUESTS]
+
+
+@compiled
+def _given_up_s(loop: Loop, slot: int, r: int) -> float:
+    """When the client of a request gives up, as the engine of a replica sees it."""
+    after_s = loop.timeout_s - loop.times.figures[loop.fleet.counts[r, state.POOL]].request_s
+    return loop.slots[slot].arrival_s + max(after_s, 0.0)
 
 
 @compiled
@@ -332,13 +354,14 @@ def _arrive(loop: Loop, part: Part, router: int, now: float) -> None:
     own = facts[fleet.counts[r, state.POOL]]
     status = _refused(slots, slot, own, facts[facts.size - 1])
     if status == 0 and _requests(fleet, r) >= own.max_concurrent:
-        status = NOT_ADMITTED
+        status = outcome.NOT_ADMITTED
     if status != 0:
         write_down(slots, slot, now, status, state.NOTHING, loop.records)
         return
     if own.role == state.PREFILL:
         slots[slot].further, slots[slot].output = slots[slot].output - 1, 1
-    slots[slot].order = sources.counts[TURN]
+    slots[slot].at, slots[slot].order = r, sources.counts[TURN]
+    push_deadline(sources, slots, _given_up_s(loop, slot, r), slot, False)
     sources.counts[TURN] += 1
     _note_routed(loop, 0, loop.entries, r, now)
     looked_s = own.request_s + own.request_token_s * slots[slot].prompt
@@ -367,6 +390,10 @@ def _queue_in(loop: Loop, slot: int, r: int, now: float) -> None:
         fleet.counts[r, state.ENTERING] -= 1
         slots[slot].place, slots[slot].ready_s = state.NOTHING, np.nan
     own = loop.facts[fleet.counts[r, state.POOL]]
+    if fleet.counts[r, state.WAITING] >= own.max_queued:
+        write_down(slots, slot, now, outcome.QUEUE_FULL, state.NOTHING, loop.records)
+        return
+    push_deadline(loop.sources, slots, now + own.queue_s, slot, True)
     append_waiting(view(fleet, r), slots, slot, own.by_priority)
     _wake(fleet, r, own, now)
 
@@ -378,8 +405,33 @@ def _land(loop: Loop, slot: int, router: int, now: float) -> None:
     r = _chosen(loop, slot, loop.entries, n, router, sources.counts[LANDED], now)
     sources.counts[LANDED] += 1
     _note_routed(loop, loop.entries, n, r, now)
+    loop.slots[slot].at = r
     append_ready(view(fleet, r), loop.slots, slot)
     _wake(fleet, r, loop.facts[fleet.counts[r, state.POOL]], now)
+
+
+@compiled
+def _give_up(loop: Loop, now: float) -> None:
+    """End the request whose deadline has come, wherever it is; its replica goes on without it from its next iteration.
+
+    Servers look at what was aborted between iterations (vLLM 0.11, v1/engine/core.py; SGLang 0.5, scheduler.py).
+    """
+    fleet, slots, sources = loop.fleet, loop.slots, loop.sources
+    slot, waits = sources.deadlines[0].slot, sources.deadlines[0].order & 1
+    drop(sources.deadlines, sources.counts, DEADLINES, 0)
+    r, stage = slots[slot].at, slots[slot].stage
+    rep = view(fleet, r)
+    if stage == state.ON_ITS_WAY:
+        forget_due(sources, slot)
+        fleet.counts[r, state.ENTERING] -= slots[slot].prefilled_by == state.NOTHING
+    elif stage == state.QUEUED:
+        leave_waiting(rep, slots, slot)
+    elif stage == state.TO_DECODE:
+        leave_ready(rep, slots, slot)
+    else:
+        abort(rep, slots, slot, loop.facts[fleet.counts[r, state.POOL]])
+    fleet.counts[r, state.REPEATS] = 0
+    write_down(slots, slot, now, outcome.WAITED if waits else outcome.TIMED_OUT, r, loop.records)
 
 
 @compiled
@@ -399,12 +451,12 @@ def _refused(slots: Slots, slot: int, facts: Facts, others: Facts) -> int:
     """
     tokens = slots[slot].prompt + slots[slot].output
     if tokens > facts.context_tokens:
-        return TOO_LONG
+        return outcome.TOO_LONG
     most = tokens - 2
     if facts.role == state.PREFILL:
         if blocks_for(most + others.pass_slots, others.block_tokens) + others.watermark_blocks > others.blocks:
-            return NO_ROOM
+            return outcome.NO_ROOM
         most = slots[slot].prompt - 1
     if blocks_for(most + facts.pass_slots, facts.block_tokens) + facts.watermark_blocks > facts.blocks:
-        return NO_ROOM
-    return OVER_BUDGET if not facts.chunked and slots[slot].prompt > facts.token_budget // facts.stages else 0
+        return outcome.NO_ROOM
+    return outcome.OVER_BUDGET if not facts.chunked and slots[slot].prompt > facts.token_budget // facts.stages else 0

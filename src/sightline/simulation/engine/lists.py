@@ -120,8 +120,15 @@ def append_waiting(rep: Replica, slots: Slots, slot: int, by_priority: bool) -> 
         behind = rep.counts[state.LAST_WAITING]
         while behind != state.NOTHING and waits_first(slots, slot, behind):
             before, behind = behind, slots[behind].preceding
+    _wait(rep, slots, slot, before)
+
+
+@compiled
+def _wait(rep: Replica, slots: Slots, slot: int, before: int) -> None:
+    """Let a request wait in front of another, or behind all."""
     insert(slots, rep.counts, slot, before, state.FIRST_WAITING)
     _count(rep, slots, slot, state.WAITING, 1)
+    slots[slot].stage = state.QUEUED
 
 
 @compiled
@@ -133,8 +140,7 @@ def append_seen(rep: Replica, slots: Slots, slot: int, by_priority: bool) -> Non
     before, behind = state.NOTHING, rep.counts[state.LAST_WAITING]
     while behind != state.NOTHING and slots[behind].arrival_s > rep.clocks[state.SEEN]:
         before, behind = behind, slots[behind].preceding
-    insert(slots, rep.counts, slot, before, state.FIRST_WAITING)
-    _count(rep, slots, slot, state.WAITING, 1)
+    _wait(rep, slots, slot, before)
 
 
 @compiled
@@ -169,8 +175,7 @@ def prepend_waiting(rep: Replica, slots: Slots, slot: int, by_priority: bool) ->
     if by_priority:
         while before != state.NOTHING and waits_first(slots, before, slot):
             before = slots[before].following
-    insert(slots, rep.counts, slot, before, state.FIRST_WAITING)
-    _count(rep, slots, slot, state.WAITING, 1)
+    _wait(rep, slots, slot, before)
 
 
 @compiled
@@ -214,12 +219,12 @@ def append_ready(rep: Replica, slots: Slots, slot: int) -> None:
     """Let a request whose keys and values came wait for room to decode."""
     insert(slots, rep.counts, slot, state.NOTHING, state.FIRST_READY)
     _count(rep, slots, slot, state.READY, 1)
+    slots[slot].stage = state.TO_DECODE
 
 
 @compiled
-def leave_ready(rep: Replica, slots: Slots) -> None:
-    """Take the first of these requests out of the waiting ones."""
-    slot = rep.counts[state.FIRST_READY]
+def leave_ready(rep: Replica, slots: Slots, slot: int) -> None:
+    """Take one of these requests out of the waiting ones."""
     remove(slots, rep.counts, slot, state.FIRST_READY)
     _count(rep, slots, slot, state.READY, -1)
 

@@ -478,7 +478,7 @@ def send(rep: Replica, slots: Slots, slot: int, number: int) -> None:
     """Let a request whose prompt a replica has processed go on elsewhere; the replica keeps nothing of it."""
     slots[slot].prefilled_by, slots[slot].prefilled_s = number, slots[slot].token_s
     slots[slot].output += slots[slot].further
-    slots[slot].further = 0
+    slots[slot].further, slots[slot].stage = 0, state.ON_ITS_WAY
     append_sent(rep, slots, slot)
 
 
@@ -537,7 +537,7 @@ def take_in(rep: Replica, slots: Slots, facts: Facts, now: float) -> None:
             or not _has_room(rep, slots, slot, facts)
         ):
             return
-        leave_ready(rep, slots)
+        leave_ready(rep, slots, slot)
         if facts.computes_last:
             slots[slot].generated = 0
         else:

@@ -107,6 +107,7 @@ def admit(rep: Replica, slots: Slots, slot: int, cached_blocks: int, facts: Fact
 def _run(rep: Replica, slots: Slots, slot: int, order: int) -> None:
     """Give a sequence a place among the running ones."""
     slots[slot].order = order
+    slots[slot].stage = state.RUNS
     append_running(rep, slots, slot)
     rep.counts[state.RUNNING] += 1
     rep.counts[state.ADMITTED] += 1
@@ -330,6 +331,34 @@ def put_off(rep: Replica, slots: Slots, slot: int, granted: int, facts: Facts, t
     It waits before the others, or at the end of the queue. ``granted`` counts a block for the coming token that it was
     given already, where it does not count its blocks itself.
     """
+    slots[slot].preemptions += 1
+    _stop(rep, slots, slot, granted, facts)
+    if to_end:
+        append_seen(rep, slots, slot, facts.by_priority)
+    else:
+        prepend_waiting(rep, slots, slot, facts.by_priority)
+
+
+@compiled
+def abort(rep: Replica, slots: Slots, slot: int, facts: Facts) -> None:
+    """Free the cache of a running sequence that nobody waits for; the iteration under way goes on without its token."""
+    granted = 0
+    if facts.pass_tokens == 1 and not facts.takes_all and rep.counts[state.BATCH_DECODES] > 0:
+        granted = needed_blocks(rep, slots, slot, facts)
+    left = 0
+    for i in range(rep.counts[state.ENDING]):
+        rep.stacks[left].ending = rep.stacks[i].ending
+        left += rep.stacks[i].ending != slot
+    rep.counts[state.ENDING] = left
+    if facts.reserves == state.ANSWER and not facts.takes_all:
+        held = granted + _held(slots, slot, cached_of(rep, slots, slot, facts), facts)
+        rep.counts[state.PROMISED] -= whole_blocks(slots, slot, facts) - held
+    _stop(rep, slots, slot, granted, facts)
+
+
+@compiled
+def _stop(rep: Replica, slots: Slots, slot: int, granted: int, facts: Facts) -> None:
+    """Free the cache of a running sequence, which keeps the tokens that it has generated."""
     cached, generated = cached_of(rep, slots, slot, facts), tokens_of(rep, slots, slot, facts)
     findable, blocks = cached, _held(slots, slot, cached, facts)
     if decodes(slots, slot):
@@ -341,7 +370,6 @@ def put_off(rep: Replica, slots: Slots, slot: int, granted: int, facts: Facts, t
         slots[slot].done_at = state.NOTHING
     elif slots[slot].done_at == state.UNFINISHED_PROMPT:
         _forget_partial(rep, slots, slot)
-    slots[slot].preemptions += 1
     if facts.prefix_cache and facts.published != state.ENDED:
         publish_all(rep, slots, slot, findable, facts.block_tokens)
     leave_running(rep, slots, slot)
@@ -349,10 +377,6 @@ def put_off(rep: Replica, slots: Slots, slot: int, granted: int, facts: Facts, t
     rep.counts[state.ENDS] += 1
     slots[slot].place, slots[slot].keyed, slots[slot].computed = state.NOTHING, 0, 0
     slots[slot].generated = generated
-    if to_end:
-        append_seen(rep, slots, slot, facts.by_priority)
-    else:
-        prepend_waiting(rep, slots, slot, facts.by_priority)
 
 
 @compiled

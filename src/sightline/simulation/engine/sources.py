@@ -6,7 +6,7 @@ import numpy as np
 
 from sightline.simulation.compiled import compiled, entry
 from sightline.simulation.engine.lists import drop, push
-from sightline.simulation.engine.state import NOTHING, Slots, record
+from sightline.simulation.engine.state import NOTHING, ON_ITS_WAY, Slots, record
 from sightline.simulation.load import Integers, Requests
 
 # Counters of `Sources.counts`.
@@ -28,7 +28,9 @@ SESSIONS: Final = 7
 """Conversations that the table has room for; 0 until one was seen."""
 LANDED: Final = 8
 """Requests routed so far to replicas that decode alone."""
-COUNTS: Final = 9
+DEADLINES: Final = 9
+"""Entries of the heap of deadlines."""
+COUNTS: Final = 10
 
 
 REQUEST: Final = record(
@@ -55,6 +57,9 @@ class Sources(NamedTuple):
     """Of `CREDIT`, in a closed loop. Empty for an open one."""
     sessions: Any
     """Of `SESSION`."""
+    deadlines: Any
+    """Of `CREDIT`: ``key`` is when a request is given up, ``order`` twice its number, and one more where it is given up
+    only if it still waits. Entries of requests that have ended stay until their time."""
 
 
 def part_of(requests: Requests) -> Part:
@@ -67,9 +72,8 @@ def part_of(requests: Requests) -> Part:
 
 def new_sources(concurrency: int, ramp_up_s: float = 0.0) -> Sources:
     """Return sources without slots; ``concurrency`` clients of a closed loop, who begin one by one, or none."""
-    sources = Sources(
-        np.zeros(COUNTS, np.int64), np.zeros(0, WAIT), np.zeros(concurrency, CREDIT), np.zeros(64, SESSION)
-    )
+    heaps = np.zeros(0, WAIT), np.zeros(concurrency, CREDIT), np.zeros(64, SESSION), np.zeros(0, CREDIT)
+    sources = Sources(np.zeros(COUNTS, np.int64), *heaps)
     sources.counts[CREDITS] = concurrency
     sources.credits["key"] = np.linspace(0.0, ramp_up_s, concurrency, endpoint=False)
     return sources
@@ -81,7 +85,9 @@ def with_slots(sources: Sources, before: int, slots: int) -> Sources:
     waits[:before] = sources.waits
     waits["free"][free : free + slots - before] = np.arange(before, slots)
     sources.counts[FREE] += slots - before
-    return sources._replace(waits=waits)
+    deadlines = np.zeros(4 * slots, CREDIT)
+    deadlines[: sources.deadlines.size] = sources.deadlines
+    return sources._replace(waits=waits, deadlines=deadlines)
 
 
 def with_sessions(sources: Sources, part: Part) -> Sources:
@@ -124,6 +130,47 @@ def pop_due(sources: Sources) -> int:
 
 
 @compiled
+def forget_due(sources: Sources, slot: int) -> None:
+    """Forget a request on its way."""
+    for at in range(sources.counts[DUE]):
+        if sources.waits[at].slot == slot:
+            drop(sources.waits, sources.counts, DUE, at)
+            return
+
+
+@compiled
+def push_deadline(sources: Sources, slots: Slots, time_s: float, slot: int, waiting: bool) -> None:
+    """Let a request be given up at a time, or only if it is ``waiting`` then."""
+    counts, deadlines = sources.counts, sources.deadlines
+    if time_s == np.inf:
+        return
+    if counts[DEADLINES] == deadlines.size:
+        counts[DEADLINES] = 0
+        for i in range(deadlines.size):
+            key, order, of = deadlines[i].key, deadlines[i].order, deadlines[i].slot
+            if _stands(slots, order, of):
+                push(deadlines, counts, DEADLINES, key, order, of)
+    push(deadlines, counts, DEADLINES, time_s, 2 * slots[slot].request + waiting, slot)
+
+
+@compiled
+def _stands(slots: Slots, order: int, slot: int) -> bool:
+    """Whether a deadline still means something: its request has not ended, and waits if it has to."""
+    return slots[slot].request == order >> 1 and (order & 1 == 0 or slots[slot].scheduled_s < 0)
+
+
+@compiled
+def next_deadline(sources: Sources, slots: Slots) -> float:
+    """Return when a request is given up next; infinite for never."""
+    deadlines = sources.deadlines
+    while sources.counts[DEADLINES] > 0:
+        if _stands(slots, deadlines[0].order, deadlines[0].slot):
+            return deadlines[0].key
+        drop(deadlines, sources.counts, DEADLINES, 0)
+    return np.inf
+
+
+@compiled
 def take_slot(sources: Sources, slots: Slots, part: Part) -> int:
     """Take the next request of the part into a slot."""
     counts = sources.counts
@@ -144,6 +191,7 @@ def take_slot(sources: Sources, slots: Slots, part: Part) -> int:
     slots[slot].prefilled_s = slots[slot].ready_s = np.nan
     slots[slot].prefilled_by = NOTHING
     slots[slot].place = slots[slot].done_at = slots[slot].next_turn = NOTHING
+    slots[slot].stage = ON_ITS_WAY
     return slot
 
 
@@ -178,5 +226,6 @@ def note_end(sources: Sources, slots: Slots, slot: int, now: float, think_s: flo
     elif slots[slot].session_id >= 0:
         at = session_at(sources, slots[slot].session_id)
         sources.sessions[at].slot, sources.sessions[at].ended_s = NOTHING, now
+    slots[slot].request = NOTHING
     sources.waits[sources.counts[FREE]].free = slot
     sources.counts[FREE] += 1

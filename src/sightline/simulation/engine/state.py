@@ -5,7 +5,7 @@ replica the waiting and the running ones. A *place* is a row of a replica's tabl
 """
 
 from collections.abc import Sequence
-from math import log, log1p
+from math import inf, log, log1p
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -160,6 +160,14 @@ LINK_FREE: Final = 2
 """When it has loaded what was asked of it so far."""
 LINK_CLOCKS: Final = 3
 
+# Where a request is (`SLOT`).
+ON_ITS_WAY: Final = 0
+"""Between replicas, or to a queue; a turn may not even be sent yet."""
+QUEUED: Final = 1
+TO_DECODE: Final = 2
+"""It waits to decode what another replica has begun."""
+RUNS: Final = 3
+
 # What has to fit in free blocks before a request is admitted (`Facts.reserves`).
 CHUNK: Final = 0
 PROMPT: Final = 1
@@ -185,7 +193,8 @@ def record(integers: str, floats: str = "") -> np.dtype[np.void]:
 
 SLOT: Final = record(
     "request prompt output prefix_id prefix_tokens session_id transcript priority cached preemptions generated "
-    "computed expected keyed place order done_at following preceding next_turn decoded held further prefilled_by",
+    "computed expected keyed place order done_at following preceding next_turn decoded held further prefilled_by "
+    "stage at",
     "arrival_s scheduled_s first_s token_s think_s prefilled_s ready_s",
 )
 """A request under way. ``request``: its number in the load. ``cached``: tokens of its prompt that the prefix cache had
@@ -201,7 +210,7 @@ is not decoding. ``think_s``: seconds between the previous turn's last token and
 yield several tokens: ``decoded``, tokens of its passes since its decoding began, and ``held``, its blocks. ``further``:
 tokens of its answer that another replica will generate. ``prefilled_by``: the replica that processed its prompt where
 another one decodes, else `NOTHING`. ``prefilled_s``, ``ready_s``: when its prompt was processed, and when its keys and
-values came."""
+values came. ``stage``, ``at``: where it is, and at which replica. ``request`` is `NOTHING` once it has ended."""
 Slots: TypeAlias = Any
 """An array of `SLOT`."""
 
@@ -316,6 +325,10 @@ class Facts(NamedTuple):
     """The same per token of its prompt."""
     chunk_s: float = 0.0
     """The same per sequence of an iteration, whose next token it streams."""
+    max_queued: int = MANY
+    """Requests in the queue beyond which further ones are refused."""
+    queue_s: float = inf
+    """Seconds in the queue after which a request is dropped."""
     loads_along: bool = False
     """Keys and values are loaded from tiers layer by layer, while the iteration computes; else before it."""
     token_s: float = 0.0

@@ -15,8 +15,11 @@ from sightline.simulation.outcome import (
     NO_ROOM,
     NOT_ADMITTED,
     OVER_BUDGET,
+    QUEUE_FULL,
     REFUSALS,
+    TIMED_OUT,
     TOO_LONG,
+    WAITED,
     Lifetimes,
     Outcome,
     PoolLimits,
@@ -41,6 +44,7 @@ from sightline.simulation.results.times import (
 if TYPE_CHECKING:
     import polars
 
+    from sightline.profile import Profile
     from sightline.scenario import Slo
 
 
@@ -66,6 +70,7 @@ class Answered:
     tpot_s: Floats
     """NaN for answers of one token."""
     output_tokens: Integers
+    slo_class: Integers
 
 
 def answered(outcome: Outcome) -> Answered:
@@ -83,18 +88,30 @@ def answered(outcome: Outcome) -> Answered:
         decode_queue_s=none if moved is None else first_s - moved.ready_s[done],
         decode_s=last_s - first_s,
         output_tokens=output,
+        slo_class=outcome.requests.slo_class[done],
     )
 
 
 def kept(times: Answered, slo: "Slo") -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
     """Return which requests are within every limit; an answer of one token has no TPOT and meets that limit."""
     good = np.ones(times.ttft_s.size, np.bool_)
-    for key in ("ttft_s", "tpot_s", "latency_s"):
-        limit = getattr(slo, key)
-        if limit is not None:
+    for number, limits in enumerate(slo.of_classes):
+        others = times.slo_class != number if slo.classes else False
+        for key, limit in limits.items():
             # Not `<=`: a NaN breaks no limit.
-            good &= ~(getattr(times, key) > limit)
+            good &= ~(getattr(times, key) > limit) | others
     return good
+
+
+def least_share(good: "np.ndarray[tuple[int], np.dtype[np.bool_]]", slo_class: Integers) -> float:
+    """Return the share of good requests in the class with the least; 0 without requests."""
+    total = np.bincount(slo_class)
+    return float((np.bincount(slo_class, good)[total > 0] / total[total > 0]).min(initial=1.0)) if good.size else 0.0
+
+
+def worst_share(profile: "Profile") -> float:
+    """Return the share of good requests, of several classes in the one with the least, of which an objective asks."""
+    return float(min((profile.good_shares or {"": profile.good_share or 0.0}).values()))
 
 
 def meets(good_share: float | None, slo: "Slo") -> bool:
@@ -110,6 +127,9 @@ class Totals:
     """Requests by what became of them."""
     good: int = 0
     """That kept every limit of the objective."""
+    by_class: Counter[int] = field(default_factory=Counter)
+    """Requests of each class of the objective."""
+    good_by_class: Counter[int] = field(default_factory=Counter)
     preemptions: int = 0
     prompt_tokens: int = 0
     cached_tokens: int = 0
@@ -162,9 +182,12 @@ SUMMED = ("ttft_s", "decode_s", "queue_s", "transfer_s", "decode_queue_s")
 def totals_of(outcome: Outcome, times: Answered, slo: "Slo | None" = None) -> Totals:
     """Return the sums over the requests of an outcome; ``times`` has the times of those that completed."""
     done = outcome.status == COMPLETED
+    good = np.zeros(times.ttft_s.size, np.bool_) if slo is None else kept(times, slo)
     return Totals(
         by_status=Counter(outcome.status.tolist()),
-        good=0 if slo is None else int(kept(times, slo).sum()),
+        good=int(good.sum()),
+        by_class=_counted(outcome.requests.slo_class),
+        good_by_class=_counted(times.slo_class[good]),
         preemptions=int(outcome.preemptions.sum()),
         prompt_tokens=int(outcome.requests.prompt_tokens[done].sum()),
         cached_tokens=int(outcome.cached_tokens[done].sum()),
@@ -175,6 +198,10 @@ def totals_of(outcome: Outcome, times: Answered, slo: "Slo | None" = None) -> To
         first_arrival_s=float(outcome.requests.arrival_s.min(initial=np.inf)),
         last_token_s=float(outcome.last_token_s[done].max(initial=-np.inf)),
     )
+
+
+def _counted(slo_class: Integers) -> Counter[int]:
+    return Counter(dict(enumerate(np.bincount(slo_class).tolist())))
 
 
 def rate_intervals(times: Answered, slo: "Slo | None") -> dict[str, Interval]:
@@ -210,7 +237,8 @@ def unserved_warnings(
     requests = sum(refused.values()) + completed
     limits = _why(scenario, facts)
     for reason, count in refused.items():
-        yield f"{count:,} of {requests:,} requests were rejected: {limits[reason]}"
+        what = reason if reason == REFUSALS[TIMED_OUT] else "were rejected"
+        yield f"{count:,} of {requests:,} requests {what}: {limits[reason]}"
 
 
 def _why(scenario: ServingScenario, facts: Sequence[Facts]) -> Mapping[str, str]:
@@ -236,6 +264,9 @@ def _why(scenario: ServingScenario, facts: Sequence[Facts]) -> Mapping[str, str]
         REFUSALS[OVER_BUDGET]: (
             f"prompts exceed plan.max_batched_tokens, {budget:,}, and plan.chunked_prefill is false{budget_least}"
         ),
+        REFUSALS[TIMED_OUT]: f"clients gave up after workload.timeout, {scenario.workload.timeout_s or 0.0:g} s",
+        REFUSALS[QUEUE_FULL]: f"{facts[0].max_queued:,} were waiting, the limit of plan.max_queued_requests",
+        REFUSALS[WAITED]: f"they waited for plan.queue_timeout, {facts[0].queue_s:g} s",
     }
 
 
@@ -334,6 +365,7 @@ def figures_from(summary: Summary, slo: "Slo | None" = None) -> dict[str, Any]:
         "requests_per_s": totals.completed * per_s,
         "goodput_requests_per_s": totals.good * per_s if has_slo else None,
         "good_share": totals.good / totals.requests if has_slo and totals.requests else None,
+        **_of_classes(totals, slo),
         **_counts(totals),
         "queue_s": totals.mean_queue_s,
         "duration_s": totals.duration_s,
@@ -354,6 +386,15 @@ def percentiles_of(slo: "Slo | None") -> Mapping[str, float]:
     return dict(sorted({**promised, **PERCENTILES}.items(), key=lambda item: item[1]))
 
 
+def _of_classes(totals: Totals, slo: "Slo | None") -> dict[str, Any]:
+    """The share of good requests in each class that has any."""
+    classes = () if slo is None else slo.classes
+    shares = {
+        each.name: totals.good_by_class[i] / count for i, each in enumerate(classes) if (count := totals.by_class[i])
+    }
+    return {"good_shares": shares} if shares else {}
+
+
 def _counts(totals: Totals) -> dict[str, Any]:
     """How many requests ended how; a status that is neither completion nor refusal is a failure."""
     refused = {reason: totals.by_status[status] for status, reason in REFUSALS.items()}
@@ -368,11 +409,14 @@ def _counts(totals: Totals) -> dict[str, Any]:
 def _between_tokens(summary: Summary, percentiles: Mapping[str, float]) -> dict[str, float]:
     """Mean and percentiles of all times between two tokens; the mean is exact, percentiles are to a bin.
 
-    Tokens that come together, as drafted ones do, count as one.
+    Tokens that come together, as drafted ones do, count as one. Where clients gave up, with tokens or without, the mean
+    is to a bin too.
     """
     counts, edges_s = summary.gap_counts, summary.gap_edges_s
     gaps = int(counts.sum())
     mean = summary.totals.decode_s / gaps if gaps else float("nan")
+    if gaps and summary.totals.by_status[TIMED_OUT]:
+        mean = float(counts @ (edges_s[:-1] + edges_s[1:]) / 2.0 / gaps)
     return {"mean": mean} | {name: of_histogram(counts, edges_s, share) for name, share in percentiles.items()}
 
 
@@ -487,5 +531,6 @@ def request_table(outcome: Outcome, numbers: Integers | None = None) -> "polars.
             **between,
             **{name: getattr(requests, name) for name in ("prefix_id", "prefix_tokens", "session_id")},
             **{name: getattr(requests, name) for name in ("priority", "adapter")},
+            **({"slo_class": requests.slo_class} if requests.slo_class.any() else {}),
         }
     ).with_columns(polars.selectors.float().fill_nan(None))
