@@ -11,7 +11,9 @@ class Block:
 
     number: int
     holders: int = 0
-    content: int | None = None
+    content: tuple[tuple[object, ...], ...] | None = None
+    written: bool = False
+    """Whether it was written through to where that is done."""
 
 
 @dataclass(eq=False)

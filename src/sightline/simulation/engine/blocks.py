@@ -277,7 +277,7 @@ def hits(rep: Replica, slots: Slots, slot: int, tokens: int, facts: Facts) -> "t
     busy with, is not slower than computing it.
     """
     cached = free = seen = worth_cached = worth_free = 0
-    load_s = compute_s = 0.0
+    wait_s = load_s = compute_s = 0.0
     alone = slots[slot].prefix_id < 0 and slots[slot].session_id < 0 and slots[slot].preemptions == 0
     if alone or not facts.prefix_cache:
         return cached, free
@@ -293,14 +293,14 @@ def hits(rep: Replica, slots: Slots, slot: int, tokens: int, facts: Facts) -> "t
                 link = rep.stores[store + state.STORE_LINK]
                 if seen >> tier & 1 == 0:
                     seen |= 1 << tier
-                    begin_s = rep.clocks[state.NEXT] + rep.clocks[state.LOADING] + load_s
-                    load_s += max(rep.links[link + state.LINK_FREE] - begin_s, 0.0)
+                    begin_s = rep.clocks[state.NEXT] + rep.clocks[state.LOADING]
+                    wait_s = max(wait_s, rep.links[link + state.LINK_FREE] - begin_s)
                     load_s += rep.links[link + state.LINK_LATENCY_S]
                 load_s += rep.links[link + state.LINK_BLOCK_S]
                 compute_s += facts.block_tokens * facts.token_s
         cached += 1
         free += block == state.NOTHING or rep.blocks[block].holders == 0
-        if load_s <= compute_s:
+        if wait_s + load_s <= compute_s:
             worth_cached, worth_free = cached, free
     return worth_cached, worth_free
 
@@ -369,7 +369,8 @@ def _publish_blocks(rep: Replica, slots: Slots, slot: int, last: int, block_toke
         enter(rep, key, block)
         rep.blocks[block].holders = 1
         row[i] = block
-        for tier in range(_tiers(rep)):
+        shared = slots[slot].session_id >= 0 or (i + 1) * block_tokens <= slots[slot].prefix_tokens
+        for tier in range(_tiers(rep) if shared else 0):
             if rep.stores[_store(rep, tier) + state.STORE_THROUGH] > 0:
                 keep(rep, key, tier)
     slots[slot].keyed = max(slots[slot].keyed, last)
