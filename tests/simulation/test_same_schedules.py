@@ -463,7 +463,7 @@ def tiers(draw: st.DrawFn) -> tuple[PlainTier, ...]:
             draw(seconds),
             draw(seconds),
             draw(st.sampled_from(["rank", "node", "all"])),
-            *draw(st.tuples(flags, flags)),
+            *draw(st.tuples(flags, flags, flags)),
         )
         for _ in range(draw(st.integers(1, 2)))
     )

@@ -113,6 +113,8 @@ class KvTier:
     """What it gets: what the memory before it evicts (back), or also what any may share, once computed (through)."""
     fetch: Literal["always", "faster"] = "always"
     """Loads what it has, or as far as that is faster than computing it."""
+    prefetch: bool = False
+    """Begins to load to the first tier when a request begins to wait; not of the first."""
 
 
 @description

@@ -130,6 +130,8 @@ def _tiers_without_use(plan: GenerationPlan) -> Iterator[str]:
         yield "plan.kv_tiers requires plan.prefix_cache true"
     if plan.disaggregate is not None:
         yield "plan.kv_tiers cannot be combined with plan.disaggregate"
+    if plan.kv_tiers[0].prefetch:
+        yield "plan.kv_tiers[0].prefetch is true; allowed for a tier behind the first, to which it loads"
 
 
 LONGEST_PASS = 2048
@@ -317,6 +319,7 @@ def tiers_of(plan: GenerationPlan, device_block_bytes: float) -> tuple[Tier, ...
             shared=tier.shared,
             through=tier.write == "through",
             faster=tier.fetch == "faster",
+            prefetch=tier.prefetch,
         )
         for place, (tier, ranks) in enumerate(zip(plan.kv_tiers, shares, strict=True), start=1)
     )

@@ -21,6 +21,7 @@ class Tier:
     shared: str = "rank"
     through: bool = False
     faster: bool = False
+    prefetch: bool = False
 
 
 @dataclass
@@ -31,6 +32,11 @@ class Memory:
     contents: OrderedDict[Content, None] = field(default_factory=OrderedDict)
     free_s: float = 0.0
     """When its link has loaded what was asked of it so far."""
+
+    def load(self, blocks: int, begin_s: float) -> float:
+        """Load blocks behind what was asked before; return when that is done."""
+        self.free_s = max(begin_s, self.free_s) + self.tier.latency_s + blocks * self.tier.block_s
+        return self.free_s
 
     def keep(self, content: Content) -> Content | None:
         """Take what was evicted before this tier; return what it evicts in turn."""
@@ -104,6 +110,8 @@ class Pool:
                 if block.holders == 0:
                     self.free.remove(block)
                 block.holders += 1
+        if any(block.number == ELSEWHERE for block in found):
+            self.loading_s = max(self.loading_s, sequence.fetched_s - self.now)
         self._load([block.content for block in found if block.number == ELSEWHERE])
         sequence.blocks = [block if block.number != ELSEWHERE else self._filled(block.content) for block in found]
         sequence.computed = len(found) * self.block_tokens
@@ -117,9 +125,23 @@ class Pool:
             for content in reversed(here):
                 memory.contents.move_to_end(content)
             if here:
-                begin_s = max(self.now + self.loading_s, memory.free_s)
-                memory.free_s = begin_s + memory.tier.latency_s + len(here) * memory.tier.block_s
-                self.loading_s = memory.free_s - self.now
+                self.loading_s = memory.load(len(here), self.now + self.loading_s) - self.now
+
+    def prefetch(self, sequence: Sequence, now: float) -> None:
+        """Begin to load to the first tier what a request that begins to wait has in others that do so."""
+        for memory in self.behind[1:]:
+            if not memory.tier.prefetch or not self.caching:
+                continue
+            loaded = 0
+            for content in self.content_of(sequence, (sequence.prompt - 1) // self.block_tokens):
+                holders = [one for one in self.behind if content in one.contents]
+                if content not in self.known and not holders:
+                    break
+                if content not in self.known and holders[0] is memory:
+                    self._evict(content)
+                    loaded += 1
+            if loaded:
+                sequence.fetched_s = max(sequence.fetched_s, memory.load(loaded, now))
 
     def _filled(self, content: Content | None) -> Block:
         """Return a free block, into which a content is loaded."""

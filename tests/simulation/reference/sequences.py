@@ -45,6 +45,8 @@ class Sequence:
     """Tokens that a decode pass computes of it."""
     expected: int = 0
     """Tokens of its prompt that were not cached when it was routed."""
+    fetched_s: float = 0.0
+    """When what it has in slower tiers is in the first."""
     further: int = 0
     """Tokens of its answer that another replica generates."""
 

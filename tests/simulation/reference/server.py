@@ -238,6 +238,7 @@ class Fleet:
             if self.others:
                 sequence.further, sequence.output = sequence.output - 1, 1
             self.entries[chosen].arrive(sequence)
+            self.entries[chosen].scheduler.pool.prefetch(sequence, now)
             self._wake(self.entries[chosen], now)
         return status, self.entries[chosen].number
 

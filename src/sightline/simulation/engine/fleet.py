@@ -9,7 +9,7 @@ import numpy as np
 
 from sightline.simulation.compiled import compiled, entry
 from sightline.simulation.engine import state
-from sightline.simulation.engine.blocks import hits, view
+from sightline.simulation.engine.blocks import hits, prefetch, view
 from sightline.simulation.engine.lists import append_ready, append_waiting, drop
 from sightline.simulation.engine.replica import advance, advance_together, any_sent, transfer_all, write_down
 from sightline.simulation.engine.sequences import blocks_for, to_compute
@@ -368,6 +368,7 @@ def _queue_in(loop: Loop, slot: int, r: int, now: float) -> None:
         slots[slot].place, slots[slot].ready_s = state.NOTHING, np.nan
     own = loop.facts[fleet.counts[r, state.POOL]]
     append_waiting(view(fleet, r), slots, slot, own.by_priority)
+    prefetch(view(fleet, r), slots, slot, own.block_tokens, now)
     _wake(fleet, r, own, now)
 
 
