@@ -137,3 +137,28 @@ def test_what_is_slower_to_load_is_computed(without):
     assert slow.ttft_s == without.ttft_s
     assert slow.kv_tiers["host"]["hit_rate"] == 0
     assert fast.kv_tiers == _profile([_host()]).kv_tiers
+
+
+def test_what_is_prefetched_comes_while_a_request_waits():
+    load_s = 8192 * 131072 / (5 * GB_PER_S)
+    host = _host(bandwidth=1e6 * GB_PER_S, name="host")
+    pool = _host(bandwidth=5 * GB_PER_S, name="pool", shared="all", write="through")
+    # The second replica is busy with a long prompt when one comes that the first had.
+    load = Requests(
+        arrival_s=np.array([0.0, 19.999, 20.0, 20.001]),
+        prompt_tokens=np.array([8208, 16384, 8208, 8208]),
+        output_tokens=np.ones(4, np.int64),
+        prefix_id=np.array([0, -1, 0, 0]),
+        prefix_tokens=np.array([8208, 0, 8208, 8208]),
+    )
+    late, early = (_ttft_s([host, {**pool, "prefetch": prefetch}], load) for prefetch in (False, True))
+    assert late - early == pytest.approx(load_s, rel=0.05)
+
+
+def _ttft_s(tiers, load):
+    workload = {"task": "serve", "requests": {"count": 1, "prompt_tokens": 1, "output_tokens": 1}}
+    plan = {"framework": "vllm", "replicas": 2, "kv_tiers": tiers}
+    scenario = sl.load({"model": "llama-3.1-8b", "cluster": "2x h100-sxm-80gb", "workload": workload, "plan": plan})
+    rows = []
+    sl.simulate(scenario, load=[load], intervals=False, streamed=True, rows=lambda n, out: rows.append((n, out)))
+    return max(out.first_token_s[i] - out.requests.arrival_s[i] for n, out in rows for i in range(len(n)) if n[i] == 3)
