@@ -205,6 +205,7 @@ def facts_of(rules: Rules) -> Facts:
         computes_last=rules.computes_last,
         decode_tokens=rules.decode_tokens,
         loads_along=rules.loads_along,
+        token_s=rules.token_s,
     )
 
 
@@ -277,7 +278,7 @@ class Pools:
         """For the compiled loop."""
         facts = facts_of(self.rules)
         facts = facts._replace(replicas=self.replicas, speed=self.speed, per_node=self.per_node)
-        tiers = tuple(Tier(of.blocks, of.block_s, of.latency_s) for of in self.rules.tiers)
+        tiers = tuple(Tier(**vars(of)) for of in self.rules.tiers)
         return Pool(facts, self.times, tiers=tiers)
 
     @property
@@ -498,7 +499,17 @@ def tiers(draw: st.DrawFn) -> tuple[PlainTier, ...]:
     """One or two memories, some of them so small that they evict, or have no room at all."""
     seconds = st.sampled_from([0.0, 0.0007, 0.031])
     blocks = st.one_of(st.integers(0, 12), st.just(200))
-    return tuple(PlainTier(draw(blocks), draw(seconds), draw(seconds)) for _ in range(draw(st.integers(1, 2))))
+    flags = st.booleans()
+    return tuple(
+        PlainTier(
+            draw(blocks),
+            draw(seconds),
+            draw(seconds),
+            draw(st.sampled_from(["rank", "node", "all"])),
+            *draw(st.tuples(flags, flags, flags)),
+        )
+        for _ in range(draw(st.integers(1, 2)))
+    )
 
 
 @pytest.mark.parametrize("policy", TIERED)
@@ -506,5 +517,6 @@ def tiers(draw: st.DrawFn) -> tuple[PlainTier, ...]:
 @settings(max_examples=EXAMPLES, deadline=None)
 def test_tiers_keep_and_load_the_same_blocks(policy: str, data: Any, load: Requests, clients: int) -> None:
     rules = replace(data.draw(tight_rules(policy)), prefix_cache=True, tiers=data.draw(tiers()))
-    along = data.draw(st.booleans())
-    compare(load, Pools(replace(rules, loads_along=along), data.draw(st.integers(1, 2))), clients=clients)
+    rules = replace(rules, loads_along=data.draw(st.booleans()), token_s=data.draw(st.sampled_from([0.0, 0.0003, 1.0])))
+    pools = Pools(rules, data.draw(st.integers(1, 4)), per_node=data.draw(st.integers(1, 2)))
+    compare(load, pools, clients=clients)

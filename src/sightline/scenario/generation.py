@@ -111,13 +111,21 @@ class KvTier:
     name: Annotated[str, text] = "host"
     """Such as host, disk or remote."""
     capacity_bytes: Annotated[float | None, Key(quantity(BYTES), "bytes")] = None
-    """Size in a replica; ``tokens`` may say it instead."""
+    """Size in a replica, or of all that is ``shared``; ``tokens`` may say it instead."""
     capacity_tokens: Annotated[int | None, Key(whole(), "tokens")] = None
-    """Size of a replica's tier in tokens."""
+    """The same in tokens."""
     bandwidth: Annotated[float, Key(quantity(BYTES_PER_SECOND), needs="bandwidth per direction, such as 25 GB/s")]
-    """Bytes per second and direction between the tier and the devices of one replica."""
+    """Bytes per second and direction between the tier and the devices of one replica, or of all that share its link."""
     latency_s: Annotated[float, Key(quantity(SECONDS, zero=True), "latency")] = 0.0
     """Seconds before one transfer begins."""
+    shared: Literal["rank", "node", "all"] = "rank"
+    """Who finds the same blocks in it and waits for the same link: each rank alone, a node's replicas, or all."""
+    write: Literal["back", "through"] = "back"
+    """What it gets: what the memory before it evicts (back), or also what any may share, once computed (through)."""
+    fetch: Literal["always", "faster"] = "always"
+    """Loads what it has, or as far as that is faster than computing it."""
+    prefetch: bool = False
+    """Begins to load to the first tier when a request begins to wait; not of the first."""
 
 
 @description
@@ -215,8 +223,7 @@ class GenerationPlan:
     router: Router = "round-robin"
     """Serving only: how requests are spread over replicas."""
     kv_tiers: Annotated[tuple[KvTier, ...], anything] = ()
-    """Serving only: memories that keep what the device's prefix cache evicts, fastest first; sizes and bandwidth are of
-    a replica, per direction."""
+    """Serving only: memories that keep what the device's prefix cache evicts, fastest first."""
     lora_adapters: Annotated[ServedAdapters | None, anything] = None
     """Serving only: LoRA adapters that requests ask for, as a number or a mapping."""
     autoscale: Annotated[Autoscale | None, anything] = None

@@ -34,6 +34,7 @@ from sightline.simulation.outcome import ANY_NUMBER
 from sightline.simulation.serve import Deployment, Pool
 from sightline.simulation.times import (
     CONTEXT_BITS,
+    IterationTimes,
     axis_points,
     packed,
     prompt_attention_seconds,
@@ -139,6 +140,8 @@ def _tiers_without_use(plan: GenerationPlan) -> Iterator[str]:
         yield "plan.kv_tiers requires plan.prefix_cache true"
     if plan.disaggregate is not None:
         yield "plan.kv_tiers cannot be combined with plan.disaggregate"
+    if plan.kv_tiers[0].prefetch:
+        yield "plan.kv_tiers[0].prefetch is true; allowed for a tier behind the first, to which it loads"
 
 
 LONGEST_PASS = 2048
@@ -327,11 +330,12 @@ def ranks_of(plan: GenerationPlan) -> int:
 
 
 def tiers_of(plan: GenerationPlan, device_block_bytes: float) -> tuple[Tier, ...]:
-    """Return the cache tiers of a rank, in blocks: its share of the replica's capacity and bandwidth.
+    """Return the cache tiers of a rank, in blocks: its share of the replica's, or all of what is shared.
 
     A block has its bytes on every device of the rank, also where these hold the same keys and values.
     """
-    ranks, names = int(plan.data_parallel), [tier.name for tier in plan.kv_tiers]
+    names = [tier.name for tier in plan.kv_tiers]
+    shares = [int(plan.data_parallel) if tier.shared == "rank" else 1 for tier in plan.kv_tiers]
     block_bytes = device_block_bytes * int(plan.tensor_parallel * plan.pipeline_parallel)
     return tuple(
         Tier(
@@ -339,8 +343,12 @@ def tiers_of(plan: GenerationPlan, device_block_bytes: float) -> tuple[Tier, ...
             block_s=block_bytes * ranks / tier.bandwidth,
             latency_s=tier.latency_s,
             name=tier.name if names.count(tier.name) == 1 else f"{tier.name} {place}",
+            shared=tier.shared,
+            through=tier.write == "through",
+            faster=tier.fetch == "faster",
+            prefetch=tier.prefetch,
         )
-        for place, tier in enumerate(plan.kv_tiers, start=1)
+        for place, (tier, ranks) in enumerate(zip(plan.kv_tiers, shares, strict=True), start=1)
     )
 
 
@@ -348,6 +356,13 @@ def _whole_blocks(tier: KvTier, block_tokens: int, block_bytes: float) -> int:
     if tier.capacity_bytes is None:
         return int(tier.capacity_tokens or 0) // block_tokens
     return int(tier.capacity_bytes // block_bytes)
+
+
+def token_seconds(times: IterationTimes, facts: Facts) -> float:
+    """Return the seconds that a token adds to a prompt which fills an iteration."""
+    f, tokens = packed(times), min(facts.token_budget, facts.context_tokens)
+    least, most = (step_seconds(f, 0, 0, n, 1, prompt_attention_seconds(f, n, 0)) for n in (1, tokens))
+    return float((most - least) / max(tokens - 1, 1))
 
 
 def facts_of(scenario: ServingScenario, blocks: int, role: int = state.WHOLE) -> Facts:

@@ -63,8 +63,10 @@ class Replicas:
     def pool(self, factors: tuple[float, float] = (1.0, 1.0)) -> Pool:
         """Return the replicas as the loop takes them, with factors on prompts' and on decode times."""
         times = self.times if factors == (1.0, 1.0) else at_pace(self.times, *factors)
-        tiers = deployment.tiers_of(self.plan.scenario.plan, self.room.block_bytes)
-        return Pool(facts=self.facts, times=times, name=self.plan.name, tiers=tiers)
+        tiers, facts = deployment.tiers_of(self.plan.scenario.plan, self.room.block_bytes), self.facts
+        if tiers:
+            facts = facts._replace(token_s=deployment.token_seconds(times, facts))
+        return Pool(facts=facts, times=times, name=self.plan.name, tiers=tiers)
 
     def with_blocks(self, blocks: int) -> "Replicas":
         """Return the replicas with caches of so many blocks."""

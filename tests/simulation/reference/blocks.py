@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 
 from simulation.reference.sequences import Block, Sequence
 
+Content = tuple[tuple[object, ...], ...]
+"""All tokens up to a block's end: equal in all replicas."""
 ELSEWHERE = -1
 """The number of a block that is not on the device."""
 
@@ -16,6 +18,10 @@ class Tier:
     blocks: int
     block_s: float
     latency_s: float = 0.0
+    shared: str = "rank"
+    through: bool = False
+    faster: bool = False
+    prefetch: bool = False
 
 
 @dataclass
@@ -23,9 +29,16 @@ class Memory:
     """A tier with what it has: contents, the least recently used one first."""
 
     tier: Tier
-    contents: OrderedDict[int, None] = field(default_factory=OrderedDict)
+    contents: OrderedDict[Content, None] = field(default_factory=OrderedDict)
+    free_s: float = 0.0
+    """When its link has loaded what was asked of it so far."""
 
-    def keep(self, content: int) -> int | None:
+    def load(self, blocks: int, begin_s: float) -> float:
+        """Load blocks behind what was asked before; return when that is done."""
+        self.free_s = max(begin_s, self.free_s) + self.tier.latency_s + blocks * self.tier.block_s
+        return self.free_s
+
+    def keep(self, content: Content) -> Content | None:
         """Take what was evicted before this tier; return what it evicts in turn."""
         self.contents[content] = None
         self.contents.move_to_end(content)
@@ -41,25 +54,24 @@ class Pool:
         self.caching = caching
         self.total = blocks
         self.free = [Block(number) for number in range(blocks)]
-        self.known: dict[int, list[Block]] = {}
+        self.known: dict[Content, list[Block]] = {}
         """Blocks by content; of several with the same one the first is found."""
         self.behind = [Memory(tier) for tier in tiers]
         self.loading_s = 0.0
         """Seconds of loads for the iteration that is being formed."""
-        self.contents: dict[tuple[int, tuple[tuple[str, int, int], ...]], int] = {}
+        self.now = 0.0
+        """When that begins."""
+        self.token_s = 0.0
+        """Seconds to compute a token, to which loads are compared."""
 
     def blocks_for(self, tokens: int) -> int:
         """Return how many blocks hold so many tokens."""
         return -(-tokens // self.block_tokens)
 
-    def content_of(self, sequence: Sequence, blocks: int) -> list[int]:
-        """Return a number for the content of each of the first blocks; each stands for all tokens up to its end."""
-        chain, before = [], -1
-        for i in range(blocks):
-            of = tuple(sequence.token(p) for p in range(i * self.block_tokens, (i + 1) * self.block_tokens))
-            before = self.contents.setdefault((before, of), len(self.contents))
-            chain.append(before)
-        return chain
+    def content_of(self, sequence: Sequence, blocks: int) -> list[Content]:
+        """Return the content of each of the first blocks."""
+        tokens = [sequence.token(position) for position in range(blocks * self.block_tokens)]
+        return [tuple(tokens[: (i + 1) * self.block_tokens]) for i in range(blocks)]
 
     def find(self, sequence: Sequence) -> list[Block]:
         """Return the leading blocks of a sequence that are cached; its last token is not looked for."""
@@ -72,7 +84,19 @@ class Pool:
                     found.append(Block(ELSEWHERE, content=content))
                 else:
                     break
+        while found and self._is_slower(found):
+            found.pop()
         return found
+
+    def _is_slower(self, found: list[Block]) -> bool:
+        """Whether it is slower to load the last of these blocks, and those before it, than to compute them."""
+        wanted = [block.content for block in found if block.number == ELSEWHERE]
+        firsts = [next(memory for memory in self.behind if content in memory.contents) for content in wanted]
+        compared = [memory for memory in firsts if memory.tier.faster]
+        used = {id(memory): memory for memory in compared}.values()
+        wait_s = max((memory.free_s - self.now - self.loading_s for memory in used), default=0.0)
+        load_s = sum(memory.tier.latency_s for memory in used) + sum(memory.tier.block_s for memory in compared)
+        return max(wait_s, 0.0) + load_s > len(compared) * self.block_tokens * self.token_s + 1e-12
 
     def room(self, found: list[Block]) -> int:
         """Return how many blocks are free once those that were found are held."""
@@ -86,11 +110,13 @@ class Pool:
                 if block.holders == 0:
                     self.free.remove(block)
                 block.holders += 1
+        if any(block.number == ELSEWHERE for block in found):
+            self.loading_s = max(self.loading_s, sequence.fetched_s - self.now)
         self._load([block.content for block in found if block.number == ELSEWHERE])
         sequence.blocks = [block if block.number != ELSEWHERE else self._filled(block.content) for block in found]
         sequence.computed = len(found) * self.block_tokens
 
-    def _load(self, contents: list[int | None]) -> None:
+    def _load(self, contents: list[Content | None]) -> None:
         """Spend the time of loading contents, each from the first tier that has it; the first ones were used last."""
         wanted = contents
         for memory in self.behind:
@@ -99,14 +125,30 @@ class Pool:
             for content in reversed(here):
                 memory.contents.move_to_end(content)
             if here:
-                self.loading_s += memory.tier.latency_s + len(here) * memory.tier.block_s
+                self.loading_s = memory.load(len(here), self.now + self.loading_s) - self.now
 
-    def _filled(self, content: int | None) -> Block:
+    def prefetch(self, sequence: Sequence, now: float) -> None:
+        """Begin to load to the first tier what a request that begins to wait has in others that do so."""
+        for memory in self.behind[1:]:
+            if not memory.tier.prefetch or not self.caching:
+                continue
+            loaded = 0
+            for content in self.content_of(sequence, (sequence.prompt - 1) // self.block_tokens):
+                holders = [one for one in self.behind if content in one.contents]
+                if content not in self.known and not holders:
+                    break
+                if content not in self.known and holders[0] is memory:
+                    self._evict(content)
+                    loaded += 1
+            if loaded:
+                sequence.fetched_s = max(sequence.fetched_s, memory.load(loaded, now))
+
+    def _filled(self, content: Content | None) -> Block:
         """Return a free block, into which a content is loaded."""
         assert content is not None
         block = self.free.pop(0)
         self._forget(block)
-        block.holders, block.content = 1, content
+        block.holders, block.content, block.written = 1, content, True
         self.known.setdefault(content, []).append(block)
         return block
 
@@ -122,8 +164,8 @@ class Pool:
             block.holders = 1
             sequence.blocks.append(block)
 
-    def publish(self, sequence: Sequence, tokens: int) -> None:
-        """Let others find the full blocks of a sequence's first tokens."""
+    def publish(self, sequence: Sequence, tokens: int, *, write: bool = True) -> None:
+        """Let others find the full blocks of a sequence's first tokens, and ``write`` those that any may look for."""
         if not self.caching:
             return
         for block, content in zip(
@@ -132,6 +174,11 @@ class Pool:
             if block.content is None:
                 block.content = content
                 self.known.setdefault(content, []).append(block)
+            if write and not block.written and content[-1][0] != "request":
+                block.written = True
+                for number, memory in enumerate(self.behind):
+                    if memory.tier.through:
+                        self._evict(content, number)
 
     def give_up(self, sequence: Sequence) -> None:
         """Free what a sequence holds, its last block first."""
@@ -149,10 +196,10 @@ class Pool:
             self.known[block.content].remove(block)
             if not self.known[block.content]:
                 del self.known[block.content]
-            block.content = None
+            block.content, block.written = None, False
 
-    def _evict(self, content: int) -> None:
-        evicted: int | None = content
-        for memory in self.behind:
+    def _evict(self, content: Content, first: int = 0) -> None:
+        evicted: Content | None = content
+        for memory in self.behind[first:]:
             if evicted is not None:
                 evicted = memory.keep(evicted)

@@ -63,6 +63,8 @@ class Rules:
     """Free tokens that such a replica keeps for the answer of each request."""
     tiers: tuple[Tier, ...] = ()
     """Memories behind the cache, fastest first."""
+    token_s: float = 0.0
+    """Seconds to compute a token, to which such loads are compared."""
     loads_along: bool = False
     """Loads from them take no time besides the iteration, unless they are longer."""
 
@@ -116,6 +118,7 @@ class Scheduler:
         """Begin idle, with an empty cache."""
         self.rules = rules
         self.pool = Pool(rules.blocks, rules.block_tokens, rules.prefix_cache, rules.tiers)
+        self.pool.token_s = rules.token_s
         self.waiting: list[Sequence] = []
         self.running: list[Sequence] = []
         """Admitted sequences, in order of admission."""
@@ -157,6 +160,7 @@ class Scheduler:
 
     def schedule(self, now: float) -> Batch:
         """Form the next iteration, which begins now; an empty one where nothing can be done."""
+        self.pool.now = now
         self._take_in(now)
         batch = self.form(now)
         if not batch:
@@ -224,7 +228,7 @@ class Scheduler:
         for sequence in batch.decodes:
             sequence.computed += news[sequence.row]
             if self.rules.prefix_from == "scheduled":
-                self.pool.publish(sequence, sequence.computed)
+                self.pool.publish(sequence, sequence.computed, write=False)
         for sequence, _ in batch.prompts:
             if self.rules.prefix_from == "computed":
                 self.pool.publish(sequence, sequence.computed)

@@ -11,7 +11,9 @@ class Block:
 
     number: int
     holders: int = 0
-    content: int | None = None
+    content: tuple[tuple[object, ...], ...] | None = None
+    written: bool = False
+    """Whether it was written through to where that is done."""
 
 
 @dataclass(eq=False)
@@ -43,6 +45,8 @@ class Sequence:
     """Tokens that a decode pass computes of it."""
     expected: int = 0
     """Tokens of its prompt that were not cached when it was routed."""
+    fetched_s: float = 0.0
+    """When what it has in slower tiers is in the first."""
     further: int = 0
     """Tokens of its answer that another replica generates."""
 

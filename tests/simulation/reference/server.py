@@ -232,6 +232,10 @@ class Fleet:
                 if i % pool.rules.lockstep == 0:
                     self.groups.append([])
                 self.groups[-1].append(self.replicas[-1])
+        for one in self.replicas:
+            for number, memory in enumerate(one.scheduler.pool.behind):
+                first = {"rank": one.number, "node": one.node, "all": 0}[memory.tier.shared]
+                one.scheduler.pool.behind[number] = self.replicas[first].scheduler.pool.behind[number]
         self.entries = [one for one in self.replicas if one.pool.rules.role != "decode"]
         self.others = [one for one in self.replicas if one.pool.rules.role == "decode"]
         self.arrivals, self.landings = (
@@ -271,6 +275,7 @@ class Fleet:
             if self.others:
                 sequence.further, sequence.output = sequence.output - 1, 1
             self.entries[chosen].arrive(sequence)
+            self.entries[chosen].scheduler.pool.prefetch(sequence, now)
             self._wake(self.entries[chosen], now)
         return status, self.entries[chosen].number
 

@@ -139,6 +139,10 @@ def engine_tiers(framework: Engine, kv_tiers: tuple[KvTier, ...], prefix_cache: 
         "device's, vllm in any number",
         {"count": count, "most": most},
     )
+    yield Check(
+        all(tier.shared == "rank" for tier in kv_tiers),
+        "plan.kv_tiers with shared node or all is not launched; allowed: shared rank",
+    )
     yield Check(not count or prefix_cache, "plan.kv_tiers needs plan.prefix_cache true, whose blocks the tiers keep")
 
 

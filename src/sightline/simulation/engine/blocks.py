@@ -211,6 +211,7 @@ def load(rep: Replica, slots: Slots, slot: int, blocks: int, block_tokens: int) 
     iteration follow each other, and on a link those of all who share it.
     """
     row = rep.table[slots[slot].place]
+    rep.clocks[state.LOADING] = max(rep.clocks[state.LOADING], slots[slot].fetched_s - rep.clocks[state.NEXT])
     for tier in range(_tiers(rep)):
         loaded, store = 0, _store(rep, tier)
         for i in range(blocks - 1, -1, -1):
@@ -220,14 +221,42 @@ def load(rep: Replica, slots: Slots, slot: int, blocks: int, block_tokens: int) 
                 loaded += 1
         if loaded == 0:
             continue
-        link, begin_s = rep.stores[store + state.STORE_LINK], rep.clocks[state.NEXT] + rep.clocks[state.LOADING]
-        seconds = max(rep.links[link + state.LINK_FREE] - begin_s, 0.0)
-        seconds += rep.links[link + state.LINK_LATENCY_S] + loaded * rep.links[link + state.LINK_BLOCK_S]
-        rep.links[link + state.LINK_FREE] = begin_s + seconds
-        rep.clocks[state.CLOCKS + tier * state.TIER_CLOCKS + state.TIER_LOAD_S] += seconds
-        rep.clocks[state.LOADING] += seconds
-        if slots[slot].preemptions == 0:
-            rep.counts[state.COUNTS + tier * state.TIER_COUNTS + state.TIER_LOADED] += loaded
+        rep.clocks[state.LOADING] += _transfer(
+            rep, tier, loaded, rep.clocks[state.NEXT] + rep.clocks[state.LOADING], slots[slot].preemptions == 0
+        )
+
+
+@compiled
+def _transfer(rep: Replica, tier: int, blocks: int, begin_s: float, first_time: bool) -> float:
+    """Return the seconds until a tier's link has loaded so many blocks, behind what was asked of it before."""
+    store = _store(rep, tier)
+    link = rep.stores[store + state.STORE_LINK]
+    seconds: float = max(rep.links[link + state.LINK_FREE] - begin_s, 0.0)
+    seconds += rep.links[link + state.LINK_LATENCY_S] + blocks * rep.links[link + state.LINK_BLOCK_S]
+    rep.links[link + state.LINK_FREE] = begin_s + seconds
+    rep.clocks[state.CLOCKS + tier * state.TIER_CLOCKS + state.TIER_LOAD_S] += seconds
+    if first_time:
+        rep.counts[state.COUNTS + tier * state.TIER_COUNTS + state.TIER_LOADED] += blocks
+    return seconds
+
+
+@compiled
+def prefetch(rep: Replica, slots: Slots, slot: int, block_tokens: int, now: float) -> None:
+    """Begin to load to the first tier what a request that begins to wait has in others that do so."""
+    for tier in range(1, _tiers(rep)):
+        if rep.stores[_store(rep, tier) + state.STORE_PREFETCH] == 0:
+            continue
+        loaded = 0
+        for i in range((slots[slot].prompt - 1) // block_tokens):
+            key = block_key(slots, slot, i, block_tokens)
+            at = 0 if found(rep, key) != state.NOTHING else _tier_of(rep, key)
+            if at == state.NOTHING:
+                break
+            if at == tier:
+                keep(rep, key, 0)
+                loaded += 1
+        if loaded > 0:
+            slots[slot].fetched_s = max(slots[slot].fetched_s, now + _transfer(rep, tier, loaded, now, True))
 
 
 @compiled
@@ -277,7 +306,7 @@ def hits(rep: Replica, slots: Slots, slot: int, tokens: int, facts: Facts) -> "t
     busy with, is not slower than computing it.
     """
     cached = free = seen = worth_cached = worth_free = 0
-    load_s = compute_s = 0.0
+    wait_s = load_s = compute_s = 0.0
     alone = slots[slot].prefix_id < 0 and slots[slot].session_id < 0 and slots[slot].preemptions == 0
     if alone or not facts.prefix_cache:
         return cached, free
@@ -293,14 +322,14 @@ def hits(rep: Replica, slots: Slots, slot: int, tokens: int, facts: Facts) -> "t
                 link = rep.stores[store + state.STORE_LINK]
                 if seen >> tier & 1 == 0:
                     seen |= 1 << tier
-                    begin_s = rep.clocks[state.NEXT] + rep.clocks[state.LOADING] + load_s
-                    load_s += max(rep.links[link + state.LINK_FREE] - begin_s, 0.0)
+                    begin_s = rep.clocks[state.NEXT] + rep.clocks[state.LOADING]
+                    wait_s = max(wait_s, rep.links[link + state.LINK_FREE] - begin_s)
                     load_s += rep.links[link + state.LINK_LATENCY_S]
                 load_s += rep.links[link + state.LINK_BLOCK_S]
                 compute_s += facts.block_tokens * facts.token_s
         cached += 1
         free += block == state.NOTHING or rep.blocks[block].holders == 0
-        if load_s <= compute_s:
+        if wait_s + load_s <= compute_s:
             worth_cached, worth_free = cached, free
     return worth_cached, worth_free
 
@@ -369,7 +398,8 @@ def _publish_blocks(rep: Replica, slots: Slots, slot: int, last: int, block_toke
         enter(rep, key, block)
         rep.blocks[block].holders = 1
         row[i] = block
-        for tier in range(_tiers(rep)):
+        shared = slots[slot].session_id >= 0 or (i + 1) * block_tokens <= slots[slot].prefix_tokens
+        for tier in range(_tiers(rep) if shared else 0):
             if rep.stores[_store(rep, tier) + state.STORE_THROUGH] > 0:
                 keep(rep, key, tier)
     slots[slot].keyed = max(slots[slot].keyed, last)

@@ -10,7 +10,7 @@ import numpy as np
 from sightline.simulation import outcome
 from sightline.simulation.compiled import compiled, entry
 from sightline.simulation.engine import state
-from sightline.simulation.engine.blocks import hits, view
+from sightline.simulation.engine.blocks import hits, prefetch, view
 from sightline.simulation.engine.lists import append_ready, append_waiting, drop, leave_ready, leave_waiting
 from sightline.simulation.engine.replica import advance, advance_together, any_sent, transfer_all, write_down
 from sightline.simulation.engine.sequences import abort, blocks_for, to_compute
@@ -395,6 +395,7 @@ def _queue_in(loop: Loop, slot: int, r: int, now: float) -> None:
         return
     push_deadline(loop.sources, slots, now + own.queue_s, slot, True)
     append_waiting(view(fleet, r), slots, slot, own.by_priority)
+    prefetch(view(fleet, r), slots, slot, own.block_tokens, now)
     _wake(fleet, r, own, now)
 
 

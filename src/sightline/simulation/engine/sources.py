@@ -185,7 +185,7 @@ def take_slot(sources: Sources, slots: Slots, part: Part) -> int:
     slots[slot].session_id, slots[slot].think_s = part[i].session_id, part[i].think_s
     slots[slot].transcript = part[i].transcript
     slots[slot].priority = part[i].priority
-    slots[slot].scheduled_s = -1.0
+    slots[slot].scheduled_s = slots[slot].fetched_s = -1.0
     slots[slot].cached = slots[slot].preemptions = slots[slot].generated = slots[slot].computed = 0
     slots[slot].keyed = slots[slot].further = slots[slot].expected = 0
     slots[slot].prefilled_s = slots[slot].ready_s = np.nan

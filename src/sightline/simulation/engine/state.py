@@ -149,7 +149,9 @@ STORE_THROUGH: Final = 6
 """Whether what is computed is written at once."""
 STORE_FASTER: Final = 7
 """Whether blocks are loaded only where that is faster than to compute them."""
-STORE_COUNTS: Final = 8
+STORE_PREFETCH: Final = 8
+"""Whether it begins to load to the first tier what a request has in it that begins to wait."""
+STORE_COUNTS: Final = 9
 
 # Clocks of a store's link (`Replica.links`).
 LINK_BLOCK_S: Final = 0
@@ -195,7 +197,7 @@ SLOT: Final = record(
     "request prompt output prefix_id prefix_tokens session_id transcript priority cached preemptions generated "
     "computed expected keyed place order done_at following preceding next_turn decoded held further prefilled_by "
     "stage at",
-    "arrival_s scheduled_s first_s token_s think_s prefilled_s ready_s",
+    "arrival_s scheduled_s first_s token_s think_s prefilled_s ready_s fetched_s",
 )
 """A request under way. ``request``: its number in the load. ``cached``: tokens of its prompt that the prefix cache had
 when it was first scheduled. ``generated``: tokens that it had when it was last put off, or when its decoding began.
@@ -210,7 +212,8 @@ is not decoding. ``think_s``: seconds between the previous turn's last token and
 yield several tokens: ``decoded``, tokens of its passes since its decoding began, and ``held``, its blocks. ``further``:
 tokens of its answer that another replica will generate. ``prefilled_by``: the replica that processed its prompt where
 another one decodes, else `NOTHING`. ``prefilled_s``, ``ready_s``: when its prompt was processed, and when its keys and
-values came. ``stage``, ``at``: where it is, and at which replica. ``request`` is `NOTHING` once it has ended."""
+values came. ``fetched_s``: when what it has in slower tiers is in the first. ``stage``, ``at``: where it is, and at which
+replica. ``request`` is `NOTHING` once it has ended."""
 Slots: TypeAlias = Any
 """An array of `SLOT`."""
 
@@ -350,6 +353,8 @@ class Tier(NamedTuple):
     """What is computed is written at once, not only what is evicted."""
     faster: bool = False
     """Blocks are loaded only where that is faster than to compute them."""
+    prefetch: bool = False
+    """Blocks of requests that begin to wait are loaded to the first tier."""
 
 
 FactsOfPools: TypeAlias = Any
@@ -457,6 +462,7 @@ def _with_stores(fleet: Replica, behind: Sequence[Sequence[Tier]]) -> Replica:
     stores[:, STORE_LINK] = np.arange(len(found)) * LINK_CLOCKS
     stores[:, STORE_THROUGH] = [tier.through for tier in found]
     stores[:, STORE_FASTER] = [tier.faster for tier in found]
+    stores[:, STORE_PREFETCH] = [tier.prefetch for tier in found]
     links[:, LINK_BLOCK_S], links[:, LINK_LATENCY_S] = zip(*((of.block_s, of.latency_s) for of in found), strict=True)
     kept = np.zeros(int(rows.sum()), BLOCK)
     kept["pooled"] = NOTHING
