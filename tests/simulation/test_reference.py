@@ -269,7 +269,7 @@ def test_a_static_batch_runs_to_its_longest_answer_with_those_that_are_done() ->
     rules = Rules(policy="static", max_sequences=2, prefix_cache=False)
     asked: list[tuple[int, int]] = []
 
-    def seconds(decodes: int, context: int, _: object) -> float:
+    def seconds(decodes: int, context: int, _: object, __: float) -> float:
         asked.append((decodes, context))
         return 1.0
 
@@ -281,7 +281,7 @@ def test_a_static_batch_runs_to_its_longest_answer_with_those_that_are_done() ->
 def test_times_are_those_of_what_an_iteration_has() -> None:
     asked = []
 
-    def seconds(decodes: int, context: int, prompts: list[tuple[int, int]]) -> float:
+    def seconds(decodes: int, context: int, prompts: list[tuple[int, int]], _: float) -> float:
         asked.append((decodes, context, prompts))
         return 1.0
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from heapq import nsmallest
 from math import ceil, inf
 from statistics import median
 from typing import Any, NamedTuple
@@ -132,8 +133,9 @@ def other_sizes(one: Finalist) -> Iterator[Finalist]:
 
 
 def choices_of(one: Finalist) -> dict[str, Any]:
-    """Return by dotted key what a layout chose of what was allowed beside it: an engine, a cluster, an adapter."""
-    return {"plan.framework": one.scenario.plan.engine.name, **one.space.options}
+    """Return by dotted key what a layout chose of what was allowed beside it: an engine, pools, a cluster, an adapter."""
+    apart = {"plan.disaggregate": one.steady.variant.pooled} if "disaggregate" in one.space.values else {}
+    return {"plan.framework": one.steady.variant.scenario.plan.engine.name, **apart, **one.space.options}
 
 
 MOST = 96
@@ -232,9 +234,10 @@ class Simulated:
 
     def needed(self, one: Finalist, top: int) -> float:
         """Return the rate from which on a layout would be among the best so far; 0 where that hangs on more than it."""
-        serving = sorted((of for of in self.brief if of.rate), key=self.worth)[:top]
-        if len(serving) < top or not self.compared.by_rate:
+        serving = [of for of in self.brief if of.rate] if self.compared.by_rate else []
+        if len(serving) < top:
             return 0.0
+        serving = nsmallest(top, serving, key=self.worth)
         its, cluster = serving[-1], one.scenario.cluster
         own = its.finalist.scenario.cluster
         devices = cluster.devices / own.devices
@@ -305,9 +308,8 @@ def _highest_rates(found: Simulated, spaces: Sequence[ServingSpace], top: int, p
     for one in progress.over(first[:MOST], "simulating"):
         _try_briefly(found, one, top, progress)
     reached = {_kind(one.finalist): one.rate / one.finalist.requests_per_s for one in found.brief if one.rate}
-    near = [
-        one for one in others if reached.get(_kind(one), 0.0) * one.requests_per_s * MARGIN > found.needed(one, top)
-    ]
+    likely = [one for one in others if _kind(one) in reached]
+    near = [one for one in likely if reached[_kind(one)] * one.requests_per_s * MARGIN > found.needed(one, top)]
     for one in progress.over(near[:MOST], "simulating others like the best"):
         _try_briefly(found, one, top, progress)
     for how, margin in ((COMPARED, MARGIN), (CLOSE, NEAR)):
@@ -325,7 +327,7 @@ def _kind(one: Finalist) -> tuple[Any, ...]:
     """What layouts have in common that reach about the same share of what they promise."""
     columns = one.steady.columns
     degrees = (value for name, value in columns.items() if name.rpartition(".")[2] in KIND)
-    return id(one.space), one.scenario.plan.engine.name, *degrees
+    return id(one.space), one.steady.variant.scenario.plan.engine.name, *degrees
 
 
 KIND = ("tensor_parallel", "pipeline_parallel", "data_parallel", "replicas")

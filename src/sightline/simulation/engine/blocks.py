@@ -267,6 +267,22 @@ def _take_out(rep: Replica, block: int) -> None:
 
 
 @compiled
+def _taken(rep: Replica) -> int:
+    """Take a free block: one that nobody ever had, else the first in the queue, whose content is forgotten."""
+    if rep.counts[state.UNUSED] > 0:
+        rep.counts[state.UNUSED] -= 1
+        rep.counts[state.FREE_BLOCKS] -= 1
+        unused: int = rep.counts[state.UNUSED]
+        return unused
+    block = rep.counts[state.FIRST_FREE]
+    _take_out(rep, block)
+    if rep.blocks[block].key != 0:
+        _evict(rep, block)
+    first: int = block
+    return first
+
+
+@compiled
 def _give_back(rep: Replica, block: int) -> None:
     """Append a block to the queue of free ones."""
     insert(rep.blocks, rep.counts, block, state.NOTHING, state.FIRST_FREE)
@@ -288,12 +304,11 @@ def _evict(rep: Replica, block: int) -> None:
 @compiled
 def take(rep: Replica, blocks: int) -> None:
     """Take the first of the free blocks for a sequence; what they had in them is forgotten."""
+    if rep.counts[state.ALIKE]:
+        rep.counts[state.FREE_BLOCKS] -= blocks
+        return
     for _ in range(blocks):
-        block = rep.counts[state.FIRST_FREE]
-        _take_out(rep, block)
-        if rep.blocks[block].key != 0:
-            _evict(rep, block)
-        rep.blocks[rep.counts[state.POOLED]].pooled = block
+        rep.blocks[rep.counts[state.POOLED]].pooled = _taken(rep)
         rep.counts[state.POOLED] += 1
 
 
@@ -362,10 +377,7 @@ def _make_room(rep: Replica, slots: Slots, slot: int, blocks: int, block_tokens:
     for i in range(blocks):
         if row[i] != state.NOTHING:
             continue
-        block = rep.counts[state.FIRST_FREE]
-        _take_out(rep, block)
-        if rep.blocks[block].key != 0:
-            _evict(rep, block)
+        block = _taken(rep)
         enter(rep, block_key(slots, slot, i, block_tokens), block)
         rep.blocks[block].holders = 1
         row[i] = block
@@ -411,6 +423,9 @@ def give_up(rep: Replica, place: int, keyed: int, full: int, blocks: int) -> Non
 
     Of the others those before ``full`` have keys and values that tiers keep, though nobody will ask for them.
     """
+    if rep.counts[state.ALIKE]:
+        rep.counts[state.FREE_BLOCKS] += blocks
+        return
     kept = full if has_tiers(rep) else 0
     for i in range(blocks - 1, keyed - 1, -1):
         rep.counts[state.POOLED] -= 1

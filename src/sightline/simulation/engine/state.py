@@ -93,7 +93,11 @@ ENTERING: Final = 40
 """Requests that the front end has not handed over yet."""
 QUEUED_TOKENS: Final = 41
 """Tokens that waiting requests will hold, and those that their router expected to be computed."""
-COUNTS: Final = 42
+UNUSED: Final = 42
+"""Blocks that were never taken, the first ones of all; they are taken before those in the queue of free ones."""
+ALIKE: Final = 43
+"""Whether blocks are only counted, because nobody finds the content of any."""
+COUNTS: Final = 44
 # Behind these, of each tier behind the cache, in order:
 TIER_STORE: Final = 0
 """Where the counters of its store begin."""
@@ -396,25 +400,21 @@ def new_fleet(pools: Sequence[Facts], tiers: Sequence[Sequence[Tier]] = ()) -> R
         links=np.zeros(0),
     )
     fleet.stacks["place"] = np.arange(places)
-    fleet.blocks["following"][:, :blocks] = np.arange(1, blocks + 1)
-    fleet.blocks["preceding"][:, :blocks] = np.arange(-1, blocks - 1)
-    fleet.blocks["twin"][:, :blocks] = NOTHING
     fleet.clocks[:, NEXT] = np.inf
     fleet.clocks[:, [DECODED, SERVES_FROM, FRONT]] = -np.inf
-    for counter in (FIRST_WAITING, LAST_WAITING, FIRST_RUNNING, LAST_RUNNING, PARTIAL):
+    for counter in (FIRST_WAITING, LAST_WAITING, FIRST_RUNNING, LAST_RUNNING, PARTIAL, FIRST_FREE, LAST_FREE):
         fleet.counts[:, counter] = NOTHING
     for counter in (FIRST_READY, LAST_READY, FIRST_SENT, LAST_SENT):
         fleet.counts[:, counter] = NOTHING
     first = 0
     for pool, facts in enumerate(pools):
         of, within = slice(first, first + facts.replicas), np.arange(facts.replicas)
-        fleet.blocks["following"][of, facts.blocks - 1 : blocks] = NOTHING
         fleet.clocks[of, SHARE] = facts.answer_share
         fleet.counts[of, POOL] = pool
         fleet.counts[of, HEAD] = first + within // facts.lockstep * facts.lockstep
         fleet.counts[of, PORT] = first + within // facts.per_node * facts.per_node
-        fleet.counts[of, FREE_BLOCKS] = facts.blocks
-        fleet.counts[of, LAST_FREE] = facts.blocks - 1
+        fleet.counts[of, FREE_BLOCKS] = fleet.counts[of, UNUSED] = facts.blocks
+        fleet.counts[of, ALIKE] = not (facts.prefix_cache or behind[pool])
         fleet.counts[of, PLACES] = facts.max_sequences
         first += facts.replicas
     return _with_stores(fleet, behind) if most else fleet
