@@ -225,7 +225,7 @@ def _at_ends(
     slo, factors = scenario.workload.slo, server.end_factors
     if factors and (beginning := _beginning(scenario, figures)) is not None:
         values = flatten({key: figures[key] for key in SPREAD_KEYS})
-        runs = []
+        runs: list[Summary] = []
         # The slow end first, which is the last to settle.
         while len(runs) < 3 and (not runs or _settles(runs[-1], scenario)):
             runs.append(again(beginning, (factors[1], factors[0], AS_PREDICTED)[len(runs)]))
