@@ -172,10 +172,11 @@ def _profile_streamed(
 ) -> Profile:
     """Return the profile of a load of which no rows are kept."""
     remarks: list[str] = []
-    slo, requests = scenario.workload.slo, scenario.workload.requests
+    slo = scenario.workload.slo
 
     def run(question: ServingScenario, factors: Factors = AS_PREDICTED, rows: Rows | None = None) -> Summary:
         parts = load_of(question, on_remark=remarks.append) if load is None else load
+        requests = question.workload.requests
         progress.begin(None if requests is None else requests.count, "simulating requests")
         return serve_streamed(parts, server.deployment(question, factors), slo, rows, progress)
 
@@ -235,7 +236,7 @@ def _at_ends(
             same = abs(values["latency_s.mean"] / first["latency_s.mean"] - 1.0) < SETTLED
             if same and all(first[key] for key, value in values.items() if value):
                 known = {key: value / first[key] for key, value in values.items() if value}
-                return [{key: ratio * end[key] for key, ratio in known.items()} for end in (fast, slow)]
+                return [{key: ratio * (end[key] or 0.0) for key, ratio in known.items()} for end in (fast, slow)]
     return [flatten(figures_from(again(scenario, each), slo)) for each in factors]
 
 
