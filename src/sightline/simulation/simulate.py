@@ -207,7 +207,8 @@ def _profile(
             draws = [figures_from(again(question), slo) for question in drawn_again(scenario)]
             figures["interval"] |= intervals_of_draws(figures, draws, slo)
             growing = [*_too_much(scenario, figures, again)]
-        figures["interval"] = _joined_intervals(server, _at_ends(server, scenario, figures, again), figures)
+        beginning = _beginning(scenario, figures) if is_drawn else None
+        figures["interval"] = _joined_intervals(server, _at_ends(server, scenario, beginning, figures, again), figures)
     if is_drawn:
         remarks += growing or _too_short(scenario, figures)
     warnings = (*_warnings(scenario), *dict.fromkeys(remarks), *figures.pop("warnings"))
@@ -216,15 +217,19 @@ def _profile(
 
 
 def _at_ends(
-    server: Server, scenario: ServingScenario, figures: Mapping[str, Any], again: Again
+    server: Server,
+    scenario: ServingScenario,
+    beginning: ServingScenario | None,
+    figures: Mapping[str, Any],
+    again: Again,
 ) -> list[Mapping[str, Any]]:
     """The figures of the same load at both ends of the iteration times; none where these are not known.
 
-    Of a long load that settles they are scaled from its beginning, which is simulated at both ends and as predicted:
-    all three have the same requests, so that most of what is by chance in them is not in their ratios.
+    Where its ``beginning`` settles they are scaled from that, which is simulated at both ends and as predicted: all
+    three have the same requests, so that most of what is by chance in them is not in their ratios.
     """
     slo, factors = scenario.workload.slo, server.end_factors
-    if factors and (beginning := _beginning(scenario, figures)) is not None:
+    if factors and beginning is not None:
         values = flatten({key: figures[key] for key in SPREAD_KEYS})
         runs: list[Summary] = []
         # The slow end first, which is the last to settle.
