@@ -6,7 +6,7 @@ compiled functions, of the compiler and of the processor, and by nothing else: a
 share it. Only what Python calls is kept, with the code of everything that it calls in turn.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from hashlib import blake2b
@@ -185,10 +185,10 @@ def _unless_full(save: Callable[..., None]) -> Callable[..., None]:
 class _Part(CPUDispatcher):
     """A function that has no way in from Python: a call would end the process."""
 
-    def get_call_template(self, args: Sequence[Any], kws: Mapping[str, Any]) -> Any:
+    def get_call_template(self, args: Sequence[Any], kws: Any) -> Any:
         """Compile it once for all values: constants among its arguments are of no type of their own."""
-        named = {name: numba.types.unliteral(of) for name, of in kws.items()}
-        return super().get_call_template(tuple(map(numba.types.unliteral, args)), named)
+        plain: Any = numba.types.unliteral
+        return super().get_call_template(tuple(map(plain, args)), {name: plain(of) for name, of in kws.items()})
 
     def __call__(self, *_: object, **__: object) -> None:
         raise TypeError(f"{self.py_func.__name__} is called by compiled code; in Python call its py_func")

@@ -84,7 +84,8 @@ class Iterations:
 
 def no_iterations() -> Iterations:
     """Return those that nobody saw."""
-    return Iterations(**{f.name: np.zeros(0, np.int64) for f in fields(Iterations)})
+    nothing: Any = np.zeros(0, np.int64)
+    return Iterations(**dict.fromkeys((f.name for f in fields(Iterations)), nothing))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

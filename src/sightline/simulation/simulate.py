@@ -174,10 +174,11 @@ def _profile_streamed(
 ) -> Profile:
     """Return the profile of a load of which no rows are kept."""
     remarks: list[str] = []
-    slo, requests = scenario.workload.slo, scenario.workload.requests
+    slo = scenario.workload.slo
 
     def run(question: ServingScenario, factors: Factors = AS_PREDICTED, rows: Rows | None = None) -> Summary:
         parts = load_of(question, on_remark=remarks.append) if load is None else load
+        requests = question.workload.requests
         progress.begin(None if requests is None else requests.count, "simulating requests")
         return serve_streamed(parts, server.deployment(question, factors), slo, rows, progress)
 
@@ -208,7 +209,8 @@ def _profile(
             draws = [figures_from(again(question), slo) for question in drawn_again(scenario)]
             figures["interval"] |= intervals_of_draws(figures, draws, slo)
             growing = [*_too_much(scenario, figures, again)]
-        figures["interval"] = _joined_intervals(server, _at_ends(server, scenario, figures, again), figures)
+        beginning = _beginning(scenario, figures) if is_drawn else None
+        figures["interval"] = _joined_intervals(server, _at_ends(server, scenario, beginning, figures, again), figures)
     if is_drawn:
         remarks += growing or _too_short(scenario, figures)
     warnings = (*_warnings(scenario), *dict.fromkeys(remarks), *figures.pop("warnings"))
@@ -217,17 +219,21 @@ def _profile(
 
 
 def _at_ends(
-    server: Server, scenario: ServingScenario, figures: Mapping[str, Any], again: Again
+    server: Server,
+    scenario: ServingScenario,
+    beginning: ServingScenario | None,
+    figures: Mapping[str, Any],
+    again: Again,
 ) -> list[Mapping[str, Any]]:
     """The figures of the same load at both ends of the iteration times; none where these are not known.
 
-    Of a long load that settles they are scaled from its beginning, which is simulated at both ends and as predicted:
-    all three have the same requests, so that most of what is by chance in them is not in their ratios.
+    Where its ``beginning`` settles they are scaled from that, which is simulated at both ends and as predicted: all
+    three have the same requests, so that most of what is by chance in them is not in their ratios.
     """
     slo, factors = scenario.workload.slo, server.end_factors
-    if factors and (beginning := _beginning(scenario, figures)) is not None:
+    if factors and beginning is not None:
         values = flatten({key: figures[key] for key in SPREAD_KEYS})
-        runs = []
+        runs: list[Summary] = []
         # The slow end first, which is the last to settle.
         while len(runs) < 3 and (not runs or _settles(runs[-1], scenario)):
             runs.append(again(beginning, (factors[1], factors[0], AS_PREDICTED)[len(runs)]))
@@ -237,7 +243,7 @@ def _at_ends(
             same = abs(values["latency_s.mean"] / first["latency_s.mean"] - 1.0) < SETTLED
             if same and all(first[key] for key, value in values.items() if value):
                 known = {key: value / first[key] for key, value in values.items() if value}
-                return [{key: ratio * end[key] for key, ratio in known.items()} for end in (fast, slow)]
+                return [{key: ratio * (end[key] or 0.0) for key, ratio in known.items()} for end in (fast, slow)]
     return [flatten(figures_from(again(scenario, each), slo)) for each in factors]
 
 

@@ -308,7 +308,7 @@ class Moments:
     def means(self, name: str) -> Floats:
         """Return the mean of one of `SEEN` over each moment, added up over replicas; 0 while no iteration runs."""
         edges = self.edges_s
-        return self._sums[name][: edges.size - 1] / np.maximum(np.diff(edges), 1e-12)
+        return np.asarray(self._sums[name][: edges.size - 1] / np.maximum(np.diff(edges), 1e-12))
 
 
 def replica_seconds(of: Lifetimes, begin_s: float, times_s: Floats) -> Floats:
