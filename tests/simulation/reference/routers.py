@@ -98,9 +98,8 @@ def _cost(scheduler: Scheduler, sequence: Sequence) -> float:
     waiting = [*scheduler.waiting, *scheduler.late, *scheduler.ready, *scheduler.late_ready]
     tokens = sum(one.prompt + one.expected for one in waiting)
     tokens += sum(one.lacking for one in scheduler.running if not one.decoding and one.computed)
-    held = pool.total - len(pool.free) + sequence.prompt / pool.block_tokens
-    held -= sum(block.holders > 0 for block in found)
-    return held + (tokens + sequence.prompt) / pool.block_tokens - len(found)
+    held = pool.total - len(pool.free) - sum(block.holders > 0 for block in found)
+    return tokens + 2 * sequence.prompt + (held - len(found)) * pool.block_tokens
 
 
 ROUTERS: dict[str, Router] = {

@@ -138,7 +138,7 @@ def _score(loop: Loop, slot: int, r: int, router: int, shortest: float, longest:
         if partial != state.NOTHING:
             tokens += to_compute(slots, partial) - slots[partial].computed
         held = own.blocks - rep.counts[state.FREE_BLOCKS] - (blocks - free)
-        return -(held + (tokens + 2 * slots[slot].prompt) / own.block_tokens - blocks) / own.speed
+        return -(tokens + 2 * slots[slot].prompt + (held - blocks) * own.block_tokens) / own.speed
     share = blocks * own.block_tokens / loop.slots[slot].prompt
     if router == _PREFIX_AWARE:
         return share
