@@ -123,7 +123,14 @@ VALUED = (
     *("expert-model-parallel-size", "expert-tensor-parallel-size", "moe-expert-capacity-factor"),
 )
 """Arguments of Megatron-LM that take a value, by which a field of the plan is stated."""
-NOT_OF_VALUES = ("speculative", "cuda_graphs", "chunked_prefill", "prefix_cache", "expert_parallel")
+NOT_OF_VALUES = (
+    "speculative",
+    "cuda_graphs",
+    "chunked_prefill",
+    "prefix_cache",
+    "expert_parallel",
+    "redundant_experts",
+)
 """Said by switches without a value, or by several options together."""
 
 

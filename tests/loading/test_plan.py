@@ -68,6 +68,8 @@ GENERATION_ONLY: Mapping[str, tuple[Values, Values]] = {
     "memory_fraction": ((0,), (0.9, 0.5)),
     "speculative": (("none",), ({"tokens": 3, "acceptance": 0.7},)),
     "disaggregate": (("none",), ({"prefill": {}, "decode": {}},)),
+    "expert_spread": ((0,), (0.9,)),
+    "redundant_experts": ((0,), (8,)),
 }
 """The same for generation."""
 

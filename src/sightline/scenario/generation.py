@@ -91,12 +91,6 @@ class Speculation:
     disable_above: Annotated[Count | None, whole()] = None
     """Decoding sequences of a rank above which nothing is drafted; default: any number has drafts."""
 
-    def drafted(self, sequences: Number) -> Number:
-        """Return the tokens drafted per pass of so many sequences of a rank."""
-        if self.disable_above is None:
-            return 1.0 * self.tokens
-        return either(np.less_equal(sequences, self.disable_above), 1.0 * self.tokens, 0.0)
-
     @property
     def tokens_per_pass(self) -> Number:
         """Expected tokens a pass yields: (1 - r^(k+1)) / (1 - r)."""
@@ -260,7 +254,8 @@ class GenerationPlan:
 
     def drafted(self, sequences: Number) -> Number:
         """Return the tokens that a decode pass of so many sequences of a rank verifies for each, besides its own."""
-        return 0.0 if self.speculative is None else self.speculative.drafted(sequences)
+        most = None if self.speculative is None else self.speculative.disable_above
+        return self.drafted_tokens if most is None else either(np.less_equal(sequences, most), self.drafted_tokens, 0.0)
 
     def groups(self, model: Model) -> Count:
         """Return how many data-parallel ranks share experts; 1 of a model without any."""

@@ -167,8 +167,7 @@ def drafts(
     """Return the option of drafted tokens of up to so many sequences; no command says how many are accepted."""
 
     def speculative(options: Options) -> Mapping[str, object] | None:
-        tokens, up_to = read(options), most(options)
-        limit = {} if up_to is None else {"disable_above": up_to}
+        tokens, limit = read(options), {"disable_above": up_to} if (up_to := most(options)) else {}
         return {"tokens": tokens, "acceptance": ACCEPTANCE, **limit} if tokens else None
 
     return Option(name, "speculative", write, speculative)

@@ -43,8 +43,6 @@ def operation_notes(scenario: GenerationScenario) -> Iterator[str]:
     for name in ("expert_skew", "expert_spread"):
         if uneven := getattr(plan, name):
             yield f"plan.{name} is {uneven:g}: not written; the requests choose the experts"
-    if plan.speculative and plan.speculative.disable_above and plan.engine.name not in ("vllm", "tensorrt-llm"):
-        yield f"plan.speculative.disable_above: not written; {plan.engine.name} has no such option"
     if plan.lora_adapters is not None:
         yield f"plan.lora_adapters {plan.lora_adapters.count}: not written; name the adapters' files to the servers"
     for key, value in (("max_queued_requests", plan.max_queued_requests), ("queue_timeout", plan.queue_timeout)):

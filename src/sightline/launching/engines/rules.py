@@ -15,7 +15,7 @@ from sightline.launching.engines.servers import largest_node, placed
 from sightline.launching.registry import ENGINE_WRITERS
 from sightline.quantities import Count, show
 from sightline.scenario import Disaggregation, GenerationPlan, GenerationScenario, Model
-from sightline.scenario.generation import DEGREES, KvTier
+from sightline.scenario.generation import DEGREES, KvTier, Speculation
 from sightline.scenario.precision import CACHE_BYTES, WEIGHT_FORMATS
 from sightline.scenario.rules import facts_of
 from sightline.scenario.rules.rulebook import Broken, Check, Checks, Facts, Mask, Rule, broken_rules, needed, rules_of
@@ -61,6 +61,14 @@ def kept_caches(framework: Engine, quantization: tuple[str, ...] | None) -> Chec
         all(word in kept for word in stated),
         "plan.quantization is {stated}: {framework.name} keeps no such cache; allowed: {kept}",
         {"stated": ", ".join(stated), "kept": ", ".join(kept) or "none"},
+    )
+
+
+def drafts_of_few(framework: Engine, speculative: Speculation) -> Checks:
+    """Some engines draft for any number of sequences."""
+    yield Check(
+        speculative.disable_above is None or framework.name in ("vllm", "tensorrt-llm"),
+        "plan.speculative.disable_above is {speculative.disable_above}: {framework.name} has no option for it",
     )
 
 

@@ -54,6 +54,7 @@ READ_CACHES: Mapping[str, str] = {
 }
 OFFLOADING = "OffloadingConnector"
 """What keeps evicted keys and values in other memories."""
+COPIES = "num_redundant_experts"
 SCHEDULE = "num_speculative_tokens_per_batch_size"
 ROLES: Mapping[str, str] = {"prefill": "kv_producer", "decode": "kv_consumer"}
 
@@ -70,13 +71,12 @@ def _copies(options: Options) -> int | None:
     """Copies of busy experts, under the name of 0.9 too."""
     if not options.flag("enable-eplb"):
         return None
-    copies: int = options.mapping("eplb-config").get("num_redundant_experts", 0)
-    return copies or options.number("num-redundant-experts", least=0) or 0
+    return options.mapping("eplb-config").get(COPIES) or options.number("num-redundant-experts", least=0) or 0
 
 
 def _eplb(request: Request) -> str | None:
     copies = request.plan.redundant_experts
-    return json.dumps({"num_redundant_experts": int(copies)}) if copies else None
+    return json.dumps({COPIES: int(copies)}) if copies else None
 
 
 def _graphs(options: Options) -> bool | None:

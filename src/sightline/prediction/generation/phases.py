@@ -166,13 +166,8 @@ def in_lockstep(scenario: GenerationScenario, sequences: Number, chunks: Chunks)
     if plan.max_batched_tokens is not None:
         more = larger(smaller(more, plan.max_batched_tokens / (chunks.sequences * chunks.new_tokens)), 1.0)
     more = either(ranks > 1, more, 1.0)
-    return replace(
-        chunks,
-        prompts=chunks.prompts * share,
-        sequences=chunks.sequences * more,
-        share=share,
-        evenness=share / more,
-    )
+    counts = {"prompts": chunks.prompts * share, "sequences": chunks.sequences * more}
+    return replace(chunks, **counts, share=share, evenness=share / more)
 
 
 def new_tokens(scenario: GenerationScenario) -> Number:

@@ -20,10 +20,8 @@ if TYPE_CHECKING:
 TRAINING_RULES: tuple[Rule, ...] = (*rules_of(degrees), *rules_of(techniques), *rules_of(heterogeneous))
 """What a training plan may be."""
 
-POOL_RULES: tuple[Rule, ...] = (
-    *(degrees.tensor_heads, engines.engine_stages, engines.engine_experts),
-    engines.engine_copies,
-)
+_OF_POOLS = (engines.engine_stages, engines.engine_experts, engines.engine_copies)
+POOL_RULES: tuple[Rule, ...] = (degrees.tensor_heads, *_OF_POOLS)
 """What the degrees of an engine, or of its prefill or decode workers, may be."""
 
 GENERATION_RULES: tuple[Rule, ...] = (degrees.tensor_heads, *rules_of(engines), techniques.framework_options)

@@ -45,10 +45,8 @@ def engine_experts(
 
 def engine_copies(key: str, model: Model, expert_parallel: Count, redundant_experts: Count) -> Checks:
     """Copies of experts need ranks to be placed on, each of which holds as many as others."""
-    stated, experts = (
-        "plan.redundant_experts is {redundant_experts}",
-        0 if model.experts is None else model.experts.count,
-    )
+    stated = "plan.redundant_experts is {redundant_experts}"
+    experts = 0 if model.experts is None else model.experts.count
     yield Check(
         (expert_parallel > 1) & (experts > 0),
         stated + " with {key}.expert_parallel {expert_parallel}; experts are placed by load only where it is above 1",

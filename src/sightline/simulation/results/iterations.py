@@ -196,9 +196,8 @@ def _mean_batches(sums: IterationSums, plan: GenerationPlan) -> Iterator[tuple[B
             continue
         new, decodes = kind.prompt_tokens / kind.iterations, kind.decodes / kind.iterations
         groups = [prompts(1.0, new)] if new else []
-        groups += (
-            [decoding(decodes, kind.context_tokens / kind.iterations, 1.0 + plan.drafted(decodes))] if decodes else []
-        )
+        context = kind.context_tokens / kind.iterations
+        groups += [decoding(decodes, context, 1.0 + plan.drafted(decodes))] if decodes else []
         if groups:
             yield Batch.of(*groups), kind.seconds
 
