@@ -20,6 +20,7 @@ from sightline.planning.generation.generation_search import search as search_equ
 from sightline.planning.generation.space import GenerationSpace, engines, plan_of, restricted, runs, values_in, variants
 from sightline.planning.generation_objectives import ascending, figure, figure_key, missed_by, within
 from sightline.planning.heterogeneous_search import (
+    all_run,
     best_beside,
     left_out,
     nearest_on_each_kind,
@@ -242,7 +243,7 @@ def _with_most_users(scenario: GenerationScenario, limits: Mapping[str, float]) 
 
     def serves(batch: int) -> bool:
         profile = predicted(of(batch)) if bool(verdict(of(batch)).valid) else None
-        return profile is not None and bool(profile.fits) and all(_within(profile, *one) for one in limits.items())
+        return profile is not None and all_run(profile) and all(_within(profile, *one) for one in limits.items())
 
     # Fewer sequences than replicas leave some without.
     low = next((batch for batch in map(int, DOUBLED) if serves(batch)), 0)

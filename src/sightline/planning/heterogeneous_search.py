@@ -109,7 +109,7 @@ class Listed(Counts, ABC, Generic[P]):
             self.rejected[self.unshared] += 1
             return INVALID
         self.evaluated += 1
-        if not profile.fits or float(profile.memory_bytes["total"]) > self.max_bytes:
+        if not all_run(profile) or float(profile.memory_bytes["total"]) > self.max_bytes:
             self.rejected["memory"] += 1
             return UNFIT
         plan = self.measured(profile)
@@ -135,6 +135,11 @@ def predicted(scenario: Any) -> Profile | None:
         if not str(error).startswith(("workload.batch", "workload.global_batch")):
             raise
         return None
+
+
+def all_run(profile: Profile) -> bool:
+    """Return whether a plan fits and, in a steady loop, no sequence waits for memory, as behind a full cache."""
+    return bool(profile.fits) and float(profile.memory_bytes["total"]) < (1.0 - 1e-9) * float(profile.usable_bytes)
 
 
 def said_of_unlisted(fields: Sequence[str]) -> Iterator[str]:

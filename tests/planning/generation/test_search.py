@@ -14,6 +14,7 @@ from sightline.loading import generation_from_mapping
 from sightline.planning.generation.generation_search import search
 from sightline.planning.generation.space import variants
 from sightline.planning.generation_objectives import FIGURES, figure_key, more_is_better, within
+from sightline.planning.heterogeneous_search import all_run
 from sightline.planning.plan_answer import PlanAnswer
 from sightline.prediction import predict
 from sightline.profile import Profile
@@ -119,7 +120,7 @@ def best_value(key: str, answer: PlanAnswer) -> float:
 
 
 def feasible(profile: Profile, limits: Mapping[str, float]) -> bool:
-    return bool(profile.fits) and all(within(key, FIGURES[key](profile), limit) for key, limit in limits.items())
+    return all_run(profile) and all(within(key, FIGURES[key](profile), limit) for key, limit in limits.items())
 
 
 spaces = st.fixed_dictionaries(

@@ -214,3 +214,8 @@ def test_a_stream_of_more_than_l2_holds_gains_nothing_below_its_bytes() -> None:
     assert time_in_engine(norm, long, usual) == 4e-4
     assert time_in_engine(norm, long, gaining) == pytest.approx(3.54e-4, rel=1e-3)
     assert time_in_engine(norm, short, gaining) == pytest.approx(1e-6, rel=0.01)
+
+
+def test_python_launches_kernels_as_in_the_release_that_had_no_graphs():
+    of_all, measured = load_inference("tgi", "1")[0], load_inference("vllm", "0.2")[0]
+    assert of_all.eager_launch_s == measured.launch_s
