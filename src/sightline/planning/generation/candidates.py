@@ -23,6 +23,8 @@ LOAD = ("prefill.batch", "max_batched_tokens", "chunked_prefill")
 """What a prefill worker is given at once, and how it cuts that."""
 MOST_PLANS = 1_500_000
 """Disaggregated plans that a search tries, shared by its variants; of more, some kinds of workers are left out."""
+LEAST_SHARE = 30
+"""A variant may always have as many as one of so many variants."""
 
 
 class Shape(NamedTuple):
@@ -182,8 +184,6 @@ BUDGETS = (32768, 16384, 8192, 4096, 2048, 1024, 512)
 """Tokens of an iteration that are tried, besides the engine's own."""
 NO_BUDGET = 2**40
 """Stands for no limit in a column of budgets."""
-FEWEST_PLANS = 50_000
-"""Disaggregated plans that a variant may always have."""
 PREFILL_BATCHES = (1, 2, 4, 8)
 """Prompts that a prefill worker takes at once."""
 MANY_PLANS = 1 << 17
@@ -208,15 +208,18 @@ class Pieces(NamedTuple):
     """Whether nothing was left out for there being too much of it."""
 
 
-def candidates(space: GenerationSpace, variant: Variant, variants: int = 1, tries: int = 1) -> Pieces:
+def candidates(
+    space: GenerationSpace, variant: Variant, variants: int = 1, tries: int = 1, most: int = MOST_PLANS
+) -> Pieces:
     """Return the candidates of a variant, one of so many that are searched together.
 
-    Lists are shorter where each candidate is evaluated with several batches, at most ``tries``.
+    Lists are shorter where each candidate is evaluated with several batches, at most ``tries``. ``most``: disaggregated
+    plans that the search tries.
     """
     batches = restricted(space, "batch") or (space.scenario.workload.batch,)
     cuts, complete = chunk_choices(space, variant.scenario), True
     if variant.pooled:
-        most = max(MOST_PLANS // variants, FEWEST_PLANS) // (len(batches) * tries)
+        most = most // min(variants, LEAST_SHARE) // (len(batches) * tries)
         layouts, complete = disaggregated(space, variant.scenario, _Loads(space, variant.scenario, cuts), most)
         further, choices = np.array([(batch,) for batch in batches], dtype=np.int64), 1
     else:

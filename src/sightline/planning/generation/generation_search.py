@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sightline.errors import InputError
 from sightline.launching.registry import obstacles
 from sightline.planning.clusters import price_assumptions
-from sightline.planning.generation.candidates import Candidates, Kept, candidates
+from sightline.planning.generation.candidates import MOST_PLANS, Candidates, Kept, candidates
 from sightline.planning.generation.evaluation import DOUBLED, Evaluated, evaluated, most_users
 from sightline.planning.generation.space import GenerationSpace, Variant, variants
 from sightline.planning.generation_objectives import PARETO, figure, figure_key, within
@@ -190,6 +190,8 @@ class Found(Counts):
     front: list[Kept] = field(default_factory=list)
     nearest: list[tuple[float, Kept]] = field(default_factory=list)
     """The plan that misses the limits by least, of each list without one that meets them."""
+    most_plans: int = MOST_PLANS
+    """Disaggregated plans that are tried."""
     candidates: int = 0
     remarks: dict[str, None] = field(default_factory=dict)
 
@@ -349,7 +351,7 @@ def go_through(
         raise InputError(_nobody_runs(spaces))
     pooled = sum(variant.pooled for _, variant in every)
     for space, variant in progress.each(every, "searching"):
-        pieces = candidates(space, variant, pooled, found.tries)
+        pieces = candidates(space, variant, pooled, found.tries, found.most_plans)
         found.candidates += pieces.total
         found.remarks |= {} if pieces.complete else {LEFT_OUT: None}
         for some in pieces.lists():

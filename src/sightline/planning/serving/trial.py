@@ -199,7 +199,7 @@ def _trial(finalist: Finalist, server: Server, found: Capacity, stated: Profile 
         finalist=finalist,
         server=server,
         how=how,
-        most_running=0 if best is None or best.outcome is None else int(best.outcome.iterations.running.max(initial=0)),
+        most_running=0 if best is None or best.outcome is None else int(best.outcome.work.sums["most_running"].max()),
         capacity=replace(found, tried=tried_alone),
         profile=_light(profile),
         at_capacity=None if best is None else _light(best),
