@@ -1,8 +1,8 @@
 """Simulates a serving scenario and returns its profile or its highest rate."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from math import ceil, exp, hypot, inf, log, log10
 from typing import Any, Protocol
 
@@ -215,7 +215,13 @@ def _profile(
         remarks += growing or _too_short(scenario, figures)
     warnings = (*_warnings(scenario), *dict.fromkeys(remarks), *figures.pop("warnings"))
     warnings += (*_load_warnings(server, scenario, figures),)
-    return Profile(**_about(server, scenario), **figures, **_effort(server, summary, figures), warnings=warnings)
+    effort = cache(partial(_effort, server, summary, figures))
+    later: dict[str, Any] = {name: partial(_part_of, effort, name) for name in EFFORT}
+    return Profile(**_about(server, scenario), **figures, **later, warnings=warnings)
+
+
+def _part_of(effort: Callable[[], Mapping[str, Any]], name: str, _: Profile) -> Any:
+    return effort()[name]
 
 
 def _at_ends(
@@ -413,6 +419,10 @@ def _unfit(server: Server, scenario: ServingScenario, requests: int) -> Profile:
         advice=(sentence,),
         warnings=(*_warnings(scenario),),
     )
+
+
+EFFORT = ("limits", "limited_by", "energy_j")
+"""What `_effort` returns, worked out when it is first asked for."""
 
 
 def _effort(server: Server, summary: Summary, figures: Mapping[str, Any]) -> dict[str, Any]:

@@ -96,7 +96,7 @@ class Layouts(Found):
 
     limits_s: Mapping[str, float]
     longest_prompt: int
-    most_plans: int = 250_000
+    most_plans: int = 120_000
     within: dict[float, dict[tuple[Any, ...], Kept]] = field(default_factory=dict)
     """By slack: the best of each layout that keeps the limits so far."""
 
