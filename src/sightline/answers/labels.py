@@ -163,14 +163,17 @@ def _of_generation(scenario: "GenerationScenario") -> tuple[str, list[str]]:
 def _of_engine(scenario: "GenerationScenario | ServingScenario") -> list[str]:
     """The engine, how its devices share the model, the formats, and what it drafts."""
     plan = scenario.plan
-    split = plan.disaggregate
-    layout = ", ".join(_layout(plan))
-    layout = layout if split is None else f"prefill: {', '.join(_layout(split.prefill))}; decode: {layout}"
-    how = [_framework(scenario, plan.engine.name, plan.engine.version), layout, _formats(scenario)]
+    how = [_framework(scenario, plan.engine.name, plan.engine.version), layout(plan), _formats(scenario)]
     if plan.speculative is not None:
         drafted = counted(int(plan.speculative.tokens), "drafted token")
         how.append(f"{drafted}, {units.percent(float(plan.speculative.acceptance))} accepted")
     return how
+
+
+def layout(plan: "GenerationPlan") -> str:
+    """Return how devices share the model, in words."""
+    split, whole = plan.disaggregate, ", ".join(_layout(plan))
+    return whole if split is None else f"prefill: {', '.join(_layout(split.prefill))}; decode: {whole}"
 
 
 def _of_serving(scenario: "ServingScenario") -> tuple[str, list[str]]:

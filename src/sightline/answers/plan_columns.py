@@ -97,10 +97,25 @@ def choices(answer: PlanAnswer) -> list[Column]:
     for key in set(telling).intersection(CHOICES):
         if len(set(zip(implied_by, telling[key].cells, strict=True))) == len(set(implied_by)):
             del telling[key]
+    if answer.plans and answer.plans[0].profile.task.name == "serving":
+        telling = _in_words(answer, telling, {column.key: column for column in found})
     weights, adapters = telling.get("quantization"), telling.get("adapter")
     if weights and adapters and len(set(zip(weights.cells, adapters.cells, strict=True))) == len(set(adapters.cells)):
         del telling["quantization"]
     return list(telling.values())
+
+
+IN_WORDS = ("tensor_parallel", "pipeline_parallel", "expert_parallel", "expert_tensor_parallel", "disaggregate")
+"""Choices that the words of a layout say."""
+
+
+def _in_words(answer: PlanAnswer, telling: Mapping[str, Column], every: Mapping[str, Column]) -> dict[str, Column]:
+    """Choices with the layout in words, and its ranks and replicas, in place of its other degrees."""
+    words = tuple(labels.layout(one.scenario.plan) for one in _profiles(answer))
+    first = {key: column for key, column in telling.items() if key in (HARDWARE, "framework")}
+    others = {key: column for key, column in telling.items() if key not in (*first, *IN_WORDS)}
+    layout = {"layout": Column(key="layout", heading="layout", cells=words, is_number=False)}
+    return first | layout | {key: every[key] for key in DERIVED} | others
 
 
 def figures(answer: PlanAnswer) -> list[Column]:

@@ -288,6 +288,7 @@ def search(
             _highest_rates(found, spaces, top, progress)
     except Cancelled:
         found.stopped = True
+        found.trials = found.trials or list(found.brief)
     _as_checkpoint(found, spaces, progress)
     if progress.cancelled and not found.trials:
         _add_cheapest(found, 1, SILENT)
