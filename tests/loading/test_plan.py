@@ -69,6 +69,7 @@ GENERATION_ONLY: Mapping[str, tuple[Values, Values]] = {
     "speculative": (("none",), ({"tokens": 3, "acceptance": 0.7},)),
     "disaggregate": (("none",), ({"prefill": {}, "decode": {}},)),
     "expert_spread": ((0,), (0.9,)),
+    "balanced_prompts": ((False,), (True,)),
     "redundant_experts": ((0,), (8,)),
 }
 """The same for generation."""

@@ -201,6 +201,8 @@ class GenerationPlan:
     redundant_experts: Annotated[Count | None, whole(0)] = None
     """Copies of busy experts, which ranks hold besides all experts; any number, 0 included, also places experts by
     their load (EPLB); default: experts stand as numbered."""
+    balanced_prompts: bool = False
+    """Prompts wait until every rank that shares experts has any, as TensorRT-LLM does with ``enable_balance``."""
     max_sequences: Annotated[Count | None, whole()] = None
     """Sequences that run on each data-parallel rank; more in ``batch`` are refused, or wait where it is continuous;
     default: the engine's."""

@@ -124,6 +124,8 @@ def _not_of_the_policy(plan: GenerationPlan) -> Iterator[str]:
         yield f"plan.prefix_cache is true; supported for {release}: false"
     if policy not in WITH_DRAFTS and plan.speculative is not None:
         yield f"plan.speculative is not supported for {release}; supported: {', '.join(WITH_DRAFTS)}"
+    if plan.balanced_prompts:
+        yield "plan.balanced_prompts is true; how long prompts wait for those of other ranks is not simulated"
     if policy in WITHOUT_BUDGET and plan.max_batched_tokens:
         yield f"plan.max_batched_tokens is {show(plan.max_batched_tokens)}; {release} has no such limit"
 

@@ -144,6 +144,17 @@ def test_ranks_that_share_experts_wait_for_each_others_prompts_as_in_the_simulat
     assert alike.output_tokens_per_s > 1.1 * predicted.output_tokens_per_s
 
 
+def test_prompts_that_wait_for_those_of_other_ranks_hold_up_fewer_steps():
+    work = {"batch": 64, "prompt_tokens": 1024, "output_tokens": 512, "continuous": True}
+
+    def asked(**plan):
+        ranks = {"framework": "tensorrt-llm", "data_parallel": 8, "expert_parallel": 8, **plan}
+        return generation(model="deepseek-v3", cluster="8x h200-sxm-141gb", plan=ranks, **work)
+
+    apart, together = (float(sl.predict(asked(balanced_prompts=on)).tpot_s) for on in (False, True))
+    assert together < 0.9 * apart
+
+
 @pytest.mark.parametrize("load", [(64, 1024, 128), (8, 8192, 256), (8, 32000, 100)])
 def test_waves_of_equal_lengths_are_those_of_the_simulator_where_prompts_go_first(load):
     predicted, simulated = both("sglang", *load, equal=True)

@@ -132,6 +132,12 @@ OPTIONS: Sequence[Row] = (
     Option("moe_config.load_balancer.layer_updates_per_iter", write=lambda r: None if _slots(r) is None else 1),
     compute_dtype("dtype"),
     Option("enable_attention_dp", "data_parallel", lambda r: True if r.plan.data_parallel > 1 else None, _data),
+    Option(
+        "attention_dp_config.enable_balance",
+        "balanced_prompts",
+        lambda request: request.plan.balanced_prompts or None,
+        lambda options: options.flag("attention-dp-config.enable-balance"),
+    ),
     *formats("quant_config.quant_algo", READ_WEIGHTS, "kv_cache_config.dtype", "tensorrt-llm", READ_CACHES),
     number("--max_batch_size", "max_sequences", lambda request: request.sequences),
     number("--max_num_tokens", "max_batched_tokens", lambda request: request.budget),

@@ -151,12 +151,12 @@ def in_lockstep(scenario: GenerationScenario, sequences: Number, chunks: Chunks)
     """Return the chunks of ranks that share experts and run their passes together, in a steady loop.
 
     With prompts in a share ``b`` of a rank's passes, some of ``d`` ranks has any in ``1 - (1 - b)^d`` of all passes,
-    and all wait for the busiest (`busiest_count`). Left out: prompts of unlike lengths, and ranks of which one has more
-    sequences than another.
+    and all wait for the busiest (`busiest_count`). Left out: prompts of unlike lengths, ranks of which one has more
+    sequences than another, and how long prompts wait for others where the plan balances them.
     """
     plan, work = scenario.plan, scenario.workload
     ranks = plain(plan.groups(scenario.model))
-    if not work.continuous or work.equal_lengths or not anywhere(ranks > 1):
+    if not work.continuous or work.equal_lengths or plan.balanced_prompts or not anywhere(ranks > 1):
         return chunks
     arriving = sequences / work.output_tokens
     busy = arriving / (chunks.prompts * chunks.micro_batches) * chunks.passes

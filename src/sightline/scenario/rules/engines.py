@@ -58,6 +58,12 @@ def engine_copies(key: str, model: Model, expert_parallel: Count, redundant_expe
     )
 
 
+def balancing_engines(framework: "Engine", balanced_prompts: bool) -> Checks:
+    """One engine lets prompts of a rank wait for those of others."""
+    allowed = not balanced_prompts or framework.name == "tensorrt-llm"
+    yield Check(allowed, "plan.balanced_prompts is true; {framework.name} has no such option")
+
+
 def engine_devices(
     devices: int, tensor_parallel: Count, pipeline_parallel: Count, data_parallel: Count, replicas: Count
 ) -> Checks:
