@@ -110,7 +110,7 @@ class Slo:
     percentile: Annotated[float, percentage] = 90.0
     """Percent of the requests, or of those of each class, that must keep every limit."""
     classes: Annotated[tuple[SloClass, ...], anything] = ()
-    """Classes of requests with limits of their own."""
+    """Classes of requests: a list of name, share, priority (default: 0), and ttft, tpot or latency of their own."""
 
     @property
     def of_classes(self) -> tuple[dict[str, float], ...]:

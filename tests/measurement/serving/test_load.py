@@ -11,6 +11,8 @@ from measurement.serving.misbehaving import SLOW_S
 from measurement.serving.serving_load import load, send
 
 from sightline.measurement.serving.stream import Limits
+from sightline.simulation.replay import outcome_of
+from sightline.simulation.results.summary import figures_of
 
 SHORT = Limits(stall_s=SLOW_S / 2)
 """For servers that hang, and for those that are slow."""
@@ -52,6 +54,14 @@ def test_a_failure_has_a_reason_and_leaves_the_others(behavior, failure):
     assert {record["failure"] for record in failed} == {failure}
     assert all(record["detail"] for record in failed)
     assert all(len(record["chunk_s"]) == 9 for record in records if not record["failure"])
+
+
+def test_a_client_gives_up_what_takes_too_long():
+    records, _, _ = send(load(), "slow", limits=Limits(total_s=SLOW_S / 4))
+    given_up = [record for record in records if record["failure"] == "timed out"]
+    assert given_up
+    assert max(record["ended_s"] - record["sent_s"] for record in given_up) < SLOW_S
+    assert figures_of(outcome_of(records))["refused"] == {"timed out": len(given_up)}
 
 
 def test_answers_of_another_length_are_kept():

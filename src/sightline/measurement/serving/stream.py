@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import TYPE_CHECKING, Any, Final, Self
 from weakref import WeakValueDictionary
 
@@ -381,7 +382,7 @@ class Client:
         limits = self._limits
         if pending.begun:
             return limits.stall_s
-        return limits.total_s if limits.first_s is None else limits.first_s
+        return inf if limits.first_s is None else limits.first_s
 
     async def _end_late_ones(self) -> None:
         """End requests that stall or take too long."""
