@@ -221,14 +221,9 @@ class Batch:
         return all(group.decode for group in self.groups)
 
 
-def prompts(count: Number, new_tokens: Number, context_tokens: Number = 0.0, evenness: Number = 1.0) -> SequenceGroup:
+def prompts(count: Number, new_tokens: Number, context_tokens: Number = 0.0) -> SequenceGroup:
     """Return prompts, or chunks of them behind what is cached; each wants the logits of its last token."""
-    return SequenceGroup(
-        count=plain(count),
-        new_tokens=plain(new_tokens),
-        context_tokens=plain(context_tokens),
-        evenness=plain(evenness),
-    )
+    return SequenceGroup(count=plain(count), new_tokens=plain(new_tokens), context_tokens=plain(context_tokens))
 
 
 def decoding(count: Number, context_tokens: Number, new_tokens: Number = 1.0) -> SequenceGroup:

@@ -183,7 +183,7 @@ def test_experts_see_the_tokens_of_all_ranks() -> None:
     worker, constants = replica("latent attention")
     times = packed(iteration_times(worker, constants, **SIZES))
     for new in (64, 2048):
-        group = prompts(1, new, 0, evenness=0.125)
+        group = replace(prompts(1, new, 0), evenness=0.125)
         asked = iteration_time(worker, Batch.of(group), in_loop(worker, constants)).pass_s
         even_s = shared_seconds(times, new / 8) - shared_seconds(times, 1.0 * new)
         attention_s = prompt_attention_seconds(times, new, 0)

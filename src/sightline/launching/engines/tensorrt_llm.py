@@ -20,6 +20,7 @@ from sightline.launching.engines.dialect import (
     file_settings,
     formats,
     memory_share,
+    named,
     number,
     reachable,
 )
@@ -31,6 +32,7 @@ from sightline.launching.table import Option
 from sightline.loading.models import resolve_model
 from sightline.scenario import GenerationScenario
 
+BALANCE = "attention_dp_config.enable_balance"
 ROUTER_PORT, PORT = 8000, 8001
 """Of what shares requests among servers, and of the first server."""
 READ_CACHES: Mapping[str, str] = dict.fromkeys(("auto", "bfloat16", "float16"), "")
@@ -132,12 +134,7 @@ OPTIONS: Sequence[Row] = (
     Option("moe_config.load_balancer.layer_updates_per_iter", write=lambda r: None if _slots(r) is None else 1),
     compute_dtype("dtype"),
     Option("enable_attention_dp", "data_parallel", lambda r: True if r.plan.data_parallel > 1 else None, _data),
-    Option(
-        "attention_dp_config.enable_balance",
-        "balanced_prompts",
-        lambda request: request.plan.balanced_prompts or None,
-        lambda options: options.flag("attention-dp-config.enable-balance"),
-    ),
+    Option(BALANCE, "balanced_prompts", lambda r: r.plan.balanced_prompts or None, lambda of: of.flag(named(BALANCE))),
     *formats("quant_config.quant_algo", READ_WEIGHTS, "kv_cache_config.dtype", "tensorrt-llm", READ_CACHES),
     number("--max_batch_size", "max_sequences", lambda request: request.sequences),
     number("--max_num_tokens", "max_batched_tokens", lambda request: request.budget),

@@ -262,8 +262,9 @@ def price_generation(scenario: GenerationScenario, phases: Sequence[PhaseName] =
         context = (
             context + largest_of(plain(plan.groups(replicas.model))) * work.output_tokens / (12.0 * sequences) ** 0.5
         )
+    together = prompts(chunks.sequences, chunks.new_tokens, chunks.context_tokens)
     batches = {
-        "prefill": Batch.of(prompts(chunks.sequences, chunks.new_tokens, chunks.context_tokens, chunks.evenness)),
+        "prefill": Batch.of(replace(together, evenness=plain(chunks.evenness))),
         "decode": Batch.of(decoding(sequences / parts, context, new)),
     }
     priced = worker.priced([batches[phase] for phase in phases])
