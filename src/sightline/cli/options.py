@@ -205,7 +205,7 @@ class Question:
     batch: str | None = option(None, "Samples per optimizer step, or sequences generated at once.", metavar="N")
     prompt: str | None = option(None, "Prompt tokens of generation or a request.", metavar="N")
     output: str | None = option(None, "Output tokens of generation or a request.", metavar="N")
-    rate: str | None = option(None, "Requests per second to serve.", metavar="RATE")
+    rate: str | None = option(None, "Requests per second to serve, or such as 2x what a file states.", metavar="RATE")
     concurrency: str | None = option(None, "Requests in flight at most; without --rate, clients.", metavar="N")
     slo: str | None = option(None, "Limits for requests, such as 'ttft<=1s,tpot<=50ms'.", metavar="LIMITS")
 

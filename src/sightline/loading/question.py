@@ -14,7 +14,7 @@ from sightline.loading.checks import stated_at, with_value
 from sightline.loading.foreign import of_file, read_known
 from sightline.loading.loader import read_overrides
 from sightline.loading.sources import Document, Source, question_of, value_of
-from sightline.quantities import show
+from sightline.quantities import RATE, parse_quantity, show
 from sightline.validators import tokens
 
 
@@ -39,6 +39,7 @@ USUAL_REQUESTS: Final = 1000
 """Requests of a load of which only the rate is known."""
 _USUAL_DEVICES, _DEVICE_TOKENS, _MOST_TOKENS = 8, 2**16, 2**24
 """Tokens of a training step for each device, up to those of the largest published runs."""
+_TIMES: Final = re.compile(r"(\d+(?:\.\d+)?)x")
 _LIMIT: Final = re.compile(r"(\w+)\s*(?:<=|[<=:]|\s)\s*(\S.*)")
 
 
@@ -78,6 +79,8 @@ def over_files(files: Sequence[object], options: Mapping[str, str]) -> tuple[lis
     sources = [replace(read_known(file), words=() if file == "-" else (str(file),)) for file in files]
     mappings = [question_of(document.mapping) for source in sources for document in source.documents]
     tasks = dict.fromkeys(str(stated_at(mapping, "workload.task") or "pretrain") for mapping in mappings)
+    if times := _TIMES.fullmatch(options.get("rate", "")):
+        options = {**options, "rate": f"{float(times[1]) * _stated_rate(options['rate'], mappings):g}"}
     settings = dict(_settings(options, list(tasks)))
     sent = {name: settings[_SERVED[name]] for name in ("rate", "concurrency") if _SERVED[name] in settings}
     process = "poisson" if "rate" in sent else "closed"
@@ -85,6 +88,14 @@ def over_files(files: Sequence[object], options: Mapping[str, str]) -> tuple[lis
         settings = {key: value for key, value in settings.items() if not key.startswith("workload.arrival.")}
         settings["workload.arrival"] = f"{{{', '.join(f'{k}: {v}' for k, v in {'process': process, **sent}.items())}}}"
     return sources, [f"{key}={value}" for key, value in settings.items()]
+
+
+def _stated_rate(typed: str, mappings: Sequence[Any]) -> float:
+    """The only rate that mappings state, of which others are ``typed`` as a multiple."""
+    rates = {stated_at(mapping, "workload.arrival.rate") for mapping in mappings}
+    if None in rates or len(rates) != 1:
+        raise InputError(f"--rate is '{typed}', but {'no rate' if None in rates else 'no single rate'} is stated")
+    return parse_quantity(rates.pop(), RATE)
 
 
 def inferred(options: Mapping[str, str]) -> str:

@@ -209,8 +209,8 @@ def server_of(
     """Return the replicas of a scenario's plan, with the times of their iterations.
 
     ``known`` corrects them by what was measured of one's own server. What is known of times, and routers of unlike
-    replicas, ask for the mean lengths of the scenario's load, or of another one. Tables of times that are ``coarser`` by
-    some bits are made faster (`iteration_times`).
+    replicas, ask for the mean lengths of the scenario's load, or of another one. Tables of times that are ``coarser``
+    by some bits are made faster (`iteration_times`).
 
     Raises:
         InputError: The load cannot be read or has no time that is limited, or the plan has what no simulation follows.

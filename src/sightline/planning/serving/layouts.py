@@ -105,7 +105,7 @@ class Layouts(Found):
         """Numbers of sequences that each candidate is looked at with."""
         return len(IN_FLIGHT)
 
-    def look(self, variant: Variant, of: Candidates, wanted: tuple[str, ...], limits: Mapping[str, float]) -> None:
+    def look(self, variant: Variant, of: Candidates, wanted: tuple[str, ...], _: Mapping[str, float]) -> None:
         """Evaluate each candidate with all numbers of sequences, and keep the best of each layout."""
         count = len(of.columns["batch"])
         columns = {name: np.repeat(column, self.tries) for name, column in of.columns.items()}

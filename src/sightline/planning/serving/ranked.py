@@ -232,8 +232,8 @@ def _idle(best: Sequence[Placed]) -> Iterator[str]:
     rate = trial.finalist.scenario.workload.arrival.rate
     if rate is not None and trial.rate > SPARE * rate:
         yield (
-            f"the best plan serves up to {trial.rate:.3g} requests/s; {rate:g} are requested; --objective cost finds the "
-            "fewest devices for that"
+            f"the best plan serves up to {trial.rate:.3g} requests/s, {rate:g} are requested; --objective cost finds "
+            "the fewest devices for that"
         )
 
 

@@ -24,7 +24,7 @@ from sightline.simulation.capacity import (
     longer_by,
     users_at,
 )
-from sightline.simulation.results.summary import meets
+from sightline.simulation.results.summary import meets, worst_share
 from sightline.simulation.server import Server, server_of
 from sightline.simulation.simulate import profile_of
 
@@ -95,7 +95,7 @@ class Trial:
         """Return the plan as one that does not serve the stated load: with what became of that load."""
         scenario = self.finalist.scenario
         profile, slo = profile_of(server_of(scenario), scenario, intervals=False), objective_in(scenario)
-        good = profile.good_share or 0.0
+        good = worst_share(profile)
         said = (
             f"{100 * good:.3g} % of the requests meet the limits with plan.replicas {scenario.plan.replicas}, "
             f"{slo.percentile:g} % required; {MANY_MORE} times the replicas are not enough either"
@@ -204,7 +204,7 @@ def _trial(finalist: Finalist, server: Server, found: Capacity, stated: Profile 
         profile=_light(profile),
         at_capacity=None if best is None else _light(best),
         lowest=nearest if best is None else _light(nearest),
-        meets=meets(profile.good_share, slo),
+        meets=meets(worst_share(profile), slo),
     )
 
 
@@ -298,7 +298,7 @@ def fewest(
     def keeps(place: int) -> bool:
         nonlocal load
         profile = run(allowed[place])
-        if not meets(profile.good_share, slo):
+        if not meets(worst_share(profile), slo):
             return False
         longer = longer_by(load, float(profile.requests_per_s) * profile.latency_s["mean"])
         if longer is load:
