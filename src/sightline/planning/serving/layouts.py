@@ -134,7 +134,7 @@ class Layouts(Found):
             _, first = np.unique(rows[order], axis=0, return_index=True)
             best = self.within.setdefault(slack, {})
             for plan in kept(variant, of, order[first]):
-                del plan.columns["place"]
+                plan = replace(plan, columns={name: value for name, value in plan.columns.items() if name != "place"})
                 place = (id(variant), *(plan.columns[name] for name in names))
                 best[place] = min(best.get(place, plan), plan, key=self._worth)
             keeping = len(np.unique(of.columns["place"][keeps])) if slack == SLACKS[1] else keeping
@@ -144,8 +144,9 @@ class Layouts(Found):
         """Whether the simulator follows the way in which plans cut prompts, and an iteration takes the longest one."""
         engine = variant.scenario.plan.engine
         chunked = of.columns["chunked_prefill"] != 0
-        takes = chunked | (of.columns["max_batched_tokens"] >= self.longest_prompt)
-        return takes & ((engine.serving.policy in CUTS_BY_CHOICE) | (chunked == cuts_prompts(engine)))
+        takes: NDArray[np.bool_] = chunked | (of.columns["max_batched_tokens"] >= self.longest_prompt)
+        takes &= (engine.serving.policy in CUTS_BY_CHOICE) | (chunked == cuts_prompts(engine))
+        return takes
 
     def _worth(self, plan: Kept) -> float:
         return float(ascending(self.key, plan.figures[self.key]))

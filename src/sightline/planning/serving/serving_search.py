@@ -128,7 +128,8 @@ def other_sizes(one: Finalist) -> Iterator[Finalist]:
     allowed = one.space.values.get(SIZE, ())
     for stated, plan in single_changes(one.scenario, one.space):
         size = stated.get(f"plan.{SIZE}")
-        if size is not None and (allowed is None or size in allowed):
+        takes_all = plan.chunked_prefill or (size or 0) >= one.lengths.longest_prompt
+        if size is not None and takes_all and (allowed is None or size in allowed):
             yield one.changed(plan)
 
 
@@ -393,9 +394,8 @@ def _one_of_each_choice(found: Simulated, progress: Progress) -> None:
     """Simulate the best layout of each engine, and of each other choice, of which none was simulated closely."""
     seen = {choice for one in found.trials for choice in _choices(one.finalist)}
     known = {id(one.finalist) for one in found.brief}
-    least = [one for one in found.swept.finalists if id(one) not in known]
-    for one in (*sorted(found.brief, key=found.worth), *least):
-        finalist = one.finalist if isinstance(one, Trial) else one
+    best = [one.finalist for one in sorted(found.brief, key=found.worth)]
+    for finalist in (*best, *(one for one in found.swept.finalists if id(one) not in known)):
         if not _choices(finalist) <= seen:
             count = len(found.trials)
             _add(found, finalist, progress)

@@ -228,8 +228,9 @@ def has_times(scenario: ServingScenario) -> bool:
 
 
 def is_of_stated_load(spaces: Sequence[ServingSpace], objective: str) -> bool:
-    """Return whether the least rent is asked for, of a load that says when its requests come."""
-    return objective == "cost" and all(has_times(space.scenario) for space in spaces)
+    """Return whether the least rent is asked for, of a load that says when its requests come, not of pools alone."""
+    apart = any(space.values.get("disaggregate") == (True,) for space in spaces)
+    return objective == "cost" and not apart and all(has_times(space.scenario) for space in spaces)
 
 
 def of_one_replica(spaces: Sequence[ServingSpace]) -> list[ServingSpace]:
@@ -254,7 +255,12 @@ def _by_size(space: ServingSpace) -> Iterator[ServingSpace]:
         yield replace(
             space,
             scenario=replace(space.scenario, cluster=cluster, plan=plan),
-            values={**space.values, "replicas": (1,)},
+            # Pools are of several sizes; they are searched on the devices that there are.
+            values={
+                **space.values,
+                "replicas": (1,),
+                **({"disaggregate": (False,)} if "disaggregate" in space.values else {}),
+            },
             clusters=(cluster, whole),
             options={**space.options, **devices_setting(whole)},
         )
