@@ -133,8 +133,8 @@ class Layouts(Found):
             order = np.flatnonzero(keeps)[np.argsort(worth[keeps], kind="stable")]
             _, first = np.unique(rows[order], axis=0, return_index=True)
             best = self.within.setdefault(slack, {})
-            for plan in kept(variant, of, order[first]):
-                plan = replace(plan, columns={name: value for name, value in plan.columns.items() if name != "place"})
+            for found in kept(variant, of, order[first]):
+                plan = replace(found, columns={key: value for key, value in found.columns.items() if key != "place"})
                 place = (id(variant), *(plan.columns[name] for name in names))
                 best[place] = min(best.get(place, plan), plan, key=self._worth)
             keeping = len(np.unique(of.columns["place"][keeps])) if slack == SLACKS[1] else keeping

@@ -134,7 +134,7 @@ def other_sizes(one: Finalist) -> Iterator[Finalist]:
 
 
 def choices_of(one: Finalist) -> dict[str, Any]:
-    """Return by dotted key what a layout chose of what was allowed beside it: an engine, pools, a cluster, an adapter."""
+    """Return by dotted key what a layout chose of what was allowed beside it: an engine, pools, a cluster."""
     apart = {"plan.disaggregate": one.steady.variant.pooled} if "disaggregate" in one.space.values else {}
     return {"plan.framework": one.steady.variant.scenario.plan.engine.name, **apart, **one.space.options}
 
@@ -180,6 +180,8 @@ class Simulated:
     """Where no layout serves the stated load on the devices that there are: those that do on more."""
     sized: list[tuple[float, Finalist]] = field(default_factory=list)
     """Layouts with the replicas that the stated load needs, each with its rent per hour."""
+    known: dict[int, tuple[Trial, dict[str, Any]]] = field(default_factory=dict)
+    """Results of plans, by the identity of their trials."""
     unfit: int = 0
     stopped: bool = False
 
@@ -199,7 +201,9 @@ class Simulated:
 
     def figures_of(self, one: Trial) -> dict[str, Any]:
         """Return the results of a plan by key."""
-        return figures_of(one, self.think_s, stated=self.stated)
+        if id(one) not in self.known:
+            self.known[id(one)] = one, figures_of(one, self.think_s, stated=self.stated)
+        return self.known[id(one)][1]
 
     def is_better(self, one: Trial, other: Trial) -> bool:
         """Whether a plan is better than another by what was simulated."""

@@ -216,8 +216,8 @@ is not decoding. ``think_s``: seconds between the previous turn's last token and
 yield several tokens: ``decoded``, tokens of its passes since its decoding began, and ``held``, its blocks. ``further``:
 tokens of its answer that another replica will generate. ``prefilled_by``: the replica that processed its prompt where
 another one decodes, else `NOTHING`. ``prefilled_s``, ``ready_s``: when its prompt was processed, and when its keys and
-values came. ``fetched_s``: when what it has in slower tiers is in the first. ``stage``, ``at``: where it is, and at which
-replica. ``request`` is `NOTHING` once it has ended."""
+values came. ``fetched_s``: when what it has in slower tiers is in the first. ``stage``, ``at``: where it is, and at
+which replica. ``request`` is `NOTHING` once it has ended."""
 Slots: TypeAlias = Any
 """An array of `SLOT`."""
 
