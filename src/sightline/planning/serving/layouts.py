@@ -112,33 +112,36 @@ class Layouts(Found):
         columns |= {"batch": np.tile(IN_FLIGHT, count), "place": np.repeat(np.arange(count), self.tries)}
         found = evaluated(variant, Candidates(columns, 1), wanted, {})
         broken = Counter({rule: -(-rows // self.tries) for rule, rows in found.rejected.items() if rule != "memory"})
-        fitting = len(np.unique(found.columns["place"]))
-        keeping = self._keep(variant, found)
-        self.rejected += broken + Counter(memory=count - broken.total() - fitting)
-        self.rejected += Counter({next(iter(self.limits_s), "limits"): fitting - keeping})
-        self.evaluated += fitting
-        self.feasible += keeping
-
-    def _keep(self, variant: Variant, of: Evaluated) -> int:
-        """Keep the best rows of each layout; return how many candidates keep the limits as far as a loop tells."""
-        names = [name for name in of.columns if name.rpartition(".")[2] in (*DEGREES, "replicas")]
-        rows = np.stack([of.columns[name] for name in names], axis=1)
-        worth = np.where(self._takes_all(variant, of), ascending(self.key, of.figures[self.key]), np.inf)
-        keeping = 0
+        worth = np.where(self._takes_all(variant, found), ascending(self.key, found.figures[self.key]), np.inf)
+        fitting, simulated = (len(np.unique(found.columns["place"][rows])) for rows in (..., worth < np.inf))
+        self.evaluated += simulated
+        self.rejected += broken + Counter(memory=count - broken.total() - fitting, whole_prompts=fitting - simulated)
         for slack in SLACKS:
-            keeps = worth < np.inf
+            keeps, left = worth < np.inf, simulated
             for key, limit in self.limits_s.items():
                 # Nobody waits for further tokens where there are none.
-                keeps &= ~(of.figures[key] > slack * limit)
-            order = np.flatnonzero(keeps)[np.argsort(worth[keeps], kind="stable")]
-            _, first = np.unique(rows[order], axis=0, return_index=True)
-            best = self.within.setdefault(slack, {})
-            for found in kept(variant, of, order[first]):
-                plan = replace(found, columns={key: value for key, value in found.columns.items() if key != "place"})
-                place = (id(variant), *(plan.columns[name] for name in names))
-                best[place] = min(best.get(place, plan), plan, key=self._worth)
-            keeping = len(np.unique(of.columns["place"][keeps])) if slack == SLACKS[1] else keeping
-        return keeping
+                keeps &= ~(found.figures[key] > slack * limit)
+                keeping = len(np.unique(found.columns["place"][keeps]))
+                left, missing = keeping, left - keeping
+                self.rejected += Counter({key: missing}) if slack == SLACKS[1] else Counter()
+            self.feasible += left if slack == SLACKS[1] else 0
+            self._keep(variant, found, np.where(keeps, worth, np.inf), self.within.setdefault(slack, {}))
+
+    def _keep(
+        self, variant: Variant, of: Evaluated, worth: NDArray[np.float64], best: dict[tuple[Any, ...], Kept]
+    ) -> None:
+        """Keep the best row of each layout among those of which any is worth something."""
+        names = [name for name in of.columns if name.rpartition(".")[2] in (*DEGREES, "replicas")]
+        order = np.argsort(worth, kind="stable")[: np.count_nonzero(worth < np.inf)]
+        rows = np.stack([of.columns[name] for name in names], axis=1)[order]
+        _, first = np.unique(rows, axis=0, return_index=True)
+        for one in kept(variant, of, order[first]):
+            plan = replace(one, columns={key: value for key, value in one.columns.items() if key != "place"})
+            place = (id(variant), *(plan.columns[name] for name in names))
+            best[place] = min(best.get(place, plan), plan, key=self._worth)
+
+    def _worth(self, plan: Kept) -> float:
+        return float(ascending(self.key, plan.figures[self.key]))
 
     def _takes_all(self, variant: Variant, of: Evaluated) -> NDArray[np.bool_]:
         """Whether the simulator follows the way in which plans cut prompts, and an iteration takes the longest one."""
@@ -147,9 +150,6 @@ class Layouts(Found):
         takes: NDArray[np.bool_] = chunked | (of.columns["max_batched_tokens"] >= self.longest_prompt)
         takes &= (engine.serving.policy in CUTS_BY_CHOICE) | (chunked == cuts_prompts(engine))
         return takes
-
-    def _worth(self, plan: Kept) -> float:
-        return float(ascending(self.key, plan.figures[self.key]))
 
 
 class Sweep(NamedTuple):

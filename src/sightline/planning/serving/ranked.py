@@ -48,7 +48,7 @@ def neighbours(best: Placed, found: Simulated, free: Collection[str]) -> list[Ne
     """
     searched = {name.rpartition(".")[2] for name in free}
     said = [_fewer_replicas(best.trial)] if found.stated and best.trial.finalist.scenario.plan.replicas > 1 else []
-    finalist, beside = best.trial.finalist, None
+    finalist, against = best.trial.finalist, None
     for stated, plan in single_changes(finalist.scenario, finalist.space):
         names = {name.rpartition(".")[2] for name in stated}
         if not names <= searched:
@@ -65,34 +65,33 @@ def neighbours(best: Placed, found: Simulated, free: Collection[str]) -> list[Ne
             same = finalist._replace(max_sequences=None).changed(plan)
             own = (one for one in found.swept.finalists if layout and _is_of(one, plan, found, sized=False))
             trial = tried(next(own, same), best.trial.rate, how=COMPARED)
-            beside = beside or tried(best.trial.finalist, best.trial.rate, how=COMPARED)
-        against = best.trial if trial is None or trial.how is not COMPARED else beside or best.trial
-        neighbour = _neighbour(stated, plan, trial, best, against, found)
-        said += [] if neighbour is None else [neighbour]
+            against = against or tried(best.trial.finalist, best.trial.rate, how=COMPARED)
+        if trial is None:
+            unfit = simulate(replace(finalist.scenario, plan=plan), intervals=False)
+            said.append(Neighbour(set=stated, loss=None, sentence=does_not_fit(unfit)))
+            continue
+        beside = against if trial.how is COMPARED and against else best.trial
+        neighbour = _compared(trial, stated, best, beside, found, (SIZE, "chunked_prefill"))
+        said += [neighbour] if neighbour.loss is None or abs(neighbour.loss) > ALIKE else []
     return by_loss(said)
 
 
-def _neighbour(
-    stated: dict[str, Any], plan: GenerationPlan, trial: Trial | None, best: Placed, against: Trial, found: Simulated
-) -> Neighbour | None:
-    """What a change loses; None where it makes no difference. ``against`` is the best plan, simulated as the change."""
-    if trial is None:
-        unfit = simulate(replace(best.trial.finalist.scenario, plan=plan), intervals=False)
-        return Neighbour(set=stated, loss=None, sentence=does_not_fit(unfit))
-    key = found.compared.key
-    its, own = (found.figures_of(one)[key] for one in (trial, against))
+def _compared(
+    trial: Trial, stated: dict[str, Any], best: Placed, beside: Trial, found: Simulated, names: Sequence[str]
+) -> Neighbour:
+    """What a plan loses with what is ``stated``, and in which of ``names`` it differs as well.
+
+    ``beside`` is the best plan, simulated as closely as the other.
+    """
+    its, own = (found.figures_of(one)[found.compared.key] for one in (trial, beside))
     if not trial.rate or not its or not own:
         return Neighbour(set=stated, loss=None, sentence=trial.capacity.sentence)
-    beside = _beside(best.trial, trial, trial.rate / against.rate)
+    said = _beside(best.trial, trial, trial.rate / beside.rate)
     if found.stated and not trial.meets:
-        return Neighbour(set=stated, loss=None, sentence=f"misses the objective: {beside}")
+        return Neighbour(set=stated, loss=None, sentence=f"misses the objective: {said}")
     loss = float(missed_by(found.compared.ranked_as, its, own)) - 1.0
-    if abs(loss) <= ALIKE:
-        return None
-    said = beside + _with_others(trial, best.trial, stated, (SIZE, "chunked_prefill"))
-    if loss < 0:
-        said += f"; {_why_not(trial, found)}"
-    return Neighbour(set=stated, loss=loss, sentence=said)
+    why = f"; {_why_not(trial, found)}" if loss < -ALIKE else ""
+    return Neighbour(set=stated, loss=loss, sentence=f"{said}{_with_others(trial, best.trial, stated, names)}{why}")
 
 
 def _why_not(better: Trial, found: Simulated) -> str:
@@ -113,27 +112,15 @@ def alternatives(best: Placed, found: Simulated, spaces: Sequence[ServingSpace])
         for word, value in values.items():
             having = [one for one in found.trials if str(choices_of(one.finalist).get(key)) == word]
             if having:
-                said.append(_best_of(having, {key: value}, best, found))
+                names = (*LAYOUT_FIELDS, SIZE, "chunked_prefill")
+                first = min(having, key=found.rank_value)
+                said.append(_compared(first, {key: value}, best, best.trial, found, names))
             elif not found.stated and not found.stopped:
                 none = (
                     "no layout meets the objective" if all(str(of.get(key)) != word for of in there) else "does not fit"
                 )
                 said.append(Neighbour(set={key: value}, loss=None, sentence=none))
     return by_loss(said)
-
-
-def _best_of(having: Sequence[Trial], stated: dict[str, Any], best: Placed, found: Simulated) -> Neighbour:
-    """The best of some plans, with what it loses and in what else it differs."""
-    first = having[0]
-    for one in having[1:]:
-        first = one if found.is_better(one, first) else first
-    its, of_best = found.figures_of(first)[found.compared.key], best.figures[found.compared.key]
-    if not first.rate or not its or not of_best:
-        return Neighbour(set=stated, loss=None, sentence=first.capacity.sentence)
-    others = _with_others(first, best.trial, stated, (*LAYOUT_FIELDS, SIZE, "chunked_prefill"))
-    loss = float(missed_by(found.compared.ranked_as, its, of_best)) - 1.0
-    why = f"; {_why_not(first, found)}" if loss < -ALIKE else ""
-    return Neighbour(set=stated, loss=loss, sentence=f"{_beside(best.trial, first)}{others}{why}")
 
 
 def _with_others(trial: Trial, best: Trial, stated: Mapping[str, Any], names: Sequence[str]) -> str:
@@ -209,8 +196,7 @@ def answer_of(found: Simulated, spaces: Sequence[ServingSpace], objective: str, 
         assumptions=_assumptions(found, spaces, shown),
         warnings=(
             *warnings,
-            *(() if found.stated else (*_beyond(best), *_idle(best))),
-            *_too_short(best),
+            *(_about(best[0].trial, found) if best else ()),
             *_promising(found),
         ),
         stopped=found.stopped,
@@ -222,19 +208,6 @@ def answer_of(found: Simulated, spaces: Sequence[ServingSpace], objective: str, 
         alternatives=alternatives(best[0], found, spaces),
         neighbours=LazySequence(lambda: neighbours(best[0], found, answer.free)),
     )
-
-
-def _idle(best: Sequence[Placed]) -> Iterator[str]:
-    """Yield that the best plan serves much more than the stated rate, for which fewer devices would do."""
-    if not best:
-        return
-    trial = best[0].trial
-    rate = trial.finalist.scenario.workload.arrival.rate
-    if rate is not None and trial.rate > SPARE * rate:
-        yield (
-            f"the best plan serves up to {trial.rate:.3g} requests/s, {rate:g} are requested; --objective cost finds "
-            "the fewest devices for that"
-        )
 
 
 def _as_checkpoint(
@@ -266,14 +239,22 @@ def _plan(trial: Trial, figures: Mapping[str, Any], key: str, **place: Any) -> R
     return RankedPlan(profile=profile, value=value, obstacles=obstacles(profile.scenario), figures=figures, **place)
 
 
-def _beyond(best: Sequence[Placed]) -> Iterator[str]:
-    """Yield that the stated load is more than the best plan serves."""
-    for one in best[:1]:
-        if not one.trial.meets:
-            yield (
-                f"the load exceeds the best plan, which serves up to {one.trial.rate:.4g} requests per second "
-                "within workload.slo"
-            )
+def _about(best: Trial, found: Simulated) -> Iterator[str]:
+    """Yield what the stated load is beside what the best plan serves, and that a load is too short to tell."""
+    rate, at_capacity = best.finalist.scenario.workload.arrival.rate, best.at_capacity
+    if not (found.stated or best.meets):
+        yield (
+            f"the load exceeds the best plan, which serves up to {best.rate:.4g} requests per second within "
+            "workload.slo"
+        )
+    elif not found.stated and rate is not None and best.rate > SPARE * rate:
+        yield (
+            f"the best plan serves up to {best.rate:.3g} requests/s, {rate:g} are requested; --objective cost finds "
+            "the fewest devices for that"
+        )
+    # Its queue may go on growing.
+    if at_capacity is not None and at_capacity.duration_s < SHORT * at_capacity.latency_s["mean"]:
+        yield best.capacity.sentence
 
 
 def _promising(found: Simulated) -> Iterator[str]:
@@ -285,14 +266,6 @@ def _promising(found: Simulated) -> Iterator[str]:
             f"stopped before a layout was simulated; the most promising of {len(found.swept.finalists)}, by its mean "
             f"load alone: {layout}, {first.requests_per_s:.3g} requests per second"
         )
-
-
-def _too_short(best: Sequence[Placed]) -> Iterator[str]:
-    """Yield that the load of the best plan is too short to show whether its queue goes on growing."""
-    for one in best[:1]:
-        profile = one.trial.at_capacity
-        if profile is not None and profile.duration_s < SHORT * profile.latency_s["mean"]:
-            yield one.trial.capacity.sentence
 
 
 def _nearest(found: Simulated, command: str) -> Iterator[NearestPlan]:

@@ -205,18 +205,13 @@ class Simulated:
             self.known[id(one)] = one, figures_of(one, self.think_s, stated=self.stated)
         return self.known[id(one)][1]
 
-    def is_better(self, one: Trial, other: Trial) -> bool:
-        """Whether a plan is better than another by what was simulated."""
-        its, own = (_value(self, self.figures_of(of)) for of in (one, other))
-        return bool(one.rate) and float(missed_by(self.compared.ranked_as, its, own)) < 1.0
-
-    def worth(self, one: Trial) -> float:
+    def rank_value(self, one: Trial) -> float:
         """What a plan is compared by; smaller is better, and a plan that serves nothing is no better than any."""
         return float(ascending(self.compared.ranked_as, _value(self, self.figures_of(one)))) if one.rate else inf
 
-    def nearest(self, of: Sequence[Trial], top: int, margin: float) -> list[Trial]:
+    def contenders(self, of: Sequence[Trial], top: int, margin: float) -> list[Trial]:
         """Return so many of the best plans of some and those not far behind the first; those that serve, if any do."""
-        ordered = sorted(of, key=self.worth)
+        ordered = sorted(of, key=self.rank_value)
         serving = [one for one in ordered if one.rate] or ordered[:NEAREST]
         key, best = self.compared.ranked_as, _value(self, self.figures_of(serving[0])) if serving else 0.0
         return [
@@ -237,12 +232,12 @@ class Simulated:
         if trial is not None:
             self.replace(one, trial)
 
-    def needed(self, one: Finalist, top: int) -> float:
+    def rate_to_beat(self, one: Finalist, top: int) -> float:
         """Return the rate from which on a layout would be among the best so far; 0 where that hangs on more than it."""
         serving = [of for of in self.brief if of.rate] if self.compared.by_rate else []
         if len(serving) < top:
             return 0.0
-        serving = nsmallest(top, serving, key=self.worth)
+        serving = nsmallest(top, serving, key=self.rank_value)
         its, cluster = serving[-1], one.scenario.cluster
         own = its.finalist.scenario.cluster
         devices = cluster.devices / own.devices
@@ -294,7 +289,6 @@ def search(
     except Cancelled:
         found.stopped = True
         found.trials = found.trials or list(found.brief)
-    _as_checkpoint(found, spaces, progress)
     if progress.cancelled and not found.trials:
         _add_cheapest(found, 1, SILENT)
     found.stopped |= progress.cancelled
@@ -315,14 +309,14 @@ def _highest_rates(found: Simulated, spaces: Sequence[ServingSpace], top: int, p
         _try_briefly(found, one, top, progress)
     reached = {_kind(one.finalist): one.rate / one.finalist.requests_per_s for one in found.brief if one.rate}
     likely = [one for one in others if _kind(one) in reached]
-    near = [one for one in likely if reached[_kind(one)] * one.requests_per_s * MARGIN > found.needed(one, top)]
+    near = [one for one in likely if reached[_kind(one)] * one.requests_per_s * MARGIN > found.rate_to_beat(one, top)]
     for one in progress.over(near[:MOST], "simulating others like the best"):
         _try_briefly(found, one, top, progress)
     for how, margin in ((COMPARED, MARGIN), (CLOSE, NEAR)):
-        best = found.nearest(found.brief, top, margin)
+        best = found.contenders(found.brief, top, margin)
         for trial in progress.over(best, "simulating the best"):
             found.again(trial, how, progress)
-        for trial in sorted(found.brief, key=found.worth)[:IMPROVED] if how is COMPARED else ():
+        for trial in sorted(found.brief, key=found.rank_value)[:IMPROVED] if how is COMPARED else ():
             _improve(found, trial, progress)
     found.trials = [one for one in found.brief if one.how is CLOSE]
     _one_of_each_choice(found, progress)
@@ -345,13 +339,11 @@ def _by_kind(finalists: Sequence[Finalist]) -> tuple[list[Finalist], list[Finali
     for one in finalists:
         kinds.setdefault(_kind(one), one)
     first = {id(one) for one in kinds.values()}
-    return sorted(kinds.values(), key=lambda one: -one.requests_per_s), [
-        one for one in finalists if id(one) not in first
-    ]
+    return list(kinds.values()), [one for one in finalists if id(one) not in first]
 
 
 def _try_briefly(found: Simulated, one: Finalist, top: int, progress: Progress) -> None:
-    least = found.needed(one, top)
+    least = found.rate_to_beat(one, top)
     if one.most_per_s < least:
         return
     shares = [other.rate / other.finalist.requests_per_s for other in found.brief if other.rate]
@@ -375,7 +367,7 @@ def _improve(found: Simulated, best: Trial, progress: Progress) -> None:
                 continue
             known.add(_size(one))
             trial = tried(one, best.rate, progress.check, best.how, least=best.rate)
-            if trial is not None and found.worth(trial) < found.worth(best):
+            if trial is not None and found.rank_value(trial) < found.rank_value(best):
                 found.other_sizes.append(best)
                 found.replace(best, trial)
                 best, left = trial, [one]
@@ -390,7 +382,7 @@ def _size(one: Finalist) -> tuple[Any, ...]:
 
 def _confirm(found: Simulated, progress: Progress) -> None:
     """Simulate the best as a single plan is simulated, and those that come near, until one of these is the best."""
-    while left := [one for one in found.nearest(found.trials, 1, NEAR) if one.rate and one.how is not WHOLE]:
+    while left := [one for one in found.contenders(found.trials, 1, NEAR) if one.rate and one.how is not WHOLE]:
         found.again(left[0], WHOLE, progress)
 
 
@@ -398,7 +390,7 @@ def _one_of_each_choice(found: Simulated, progress: Progress) -> None:
     """Simulate the best layout of each engine, and of each other choice, of which none was simulated closely."""
     seen = {choice for one in found.trials for choice in _choices(one.finalist)}
     known = {id(one.finalist) for one in found.brief}
-    best = [one.finalist for one in sorted(found.brief, key=found.worth)]
+    best = [one.finalist for one in sorted(found.brief, key=found.rank_value)]
     for finalist in (*best, *(one for one in found.swept.finalists if id(one) not in known)):
         if not _choices(finalist) <= seen:
             count = len(found.trials)
@@ -407,23 +399,18 @@ def _one_of_each_choice(found: Simulated, progress: Progress) -> None:
 
 
 def _choices(one: Finalist) -> set[tuple[str, str]]:
-    return {(key, str(value)) for key, value in choices_of(one).items()}
+    """What a layout chose; a plan without quantization is one more choice where formats are free."""
+    plain = one.keeps_numerics and one.space.values.get("quantization", ()) is None
+    return {*((key, str(value)) for key, value in choices_of(one).items()), *([("numerics", "")] if plain else [])}
 
 
 def _as_checkpoint(found: Simulated, spaces: Sequence[ServingSpace], progress: Progress) -> None:
-    """Add the best layout without quantization where formats are free and its engine has none of it yet."""
+    """Add the most promising layout without quantization where none of the cheapest is one."""
     plain = next((one for one in found.swept.finalists if one.keeps_numerics), None)
-    if plain is None or not is_of_any_format(spaces):
-        return
-    if any(one.finalist.keeps_numerics for one in found.trials):
-        return
-    brief = min((one for one in found.brief if one.finalist.keeps_numerics), key=found.worth, default=None)
-    if brief is not None:
-        _add(found, brief.finalist, progress, brief.rate)
-        return
-    few = fewest(plain, _replicas(plain), allowed_counts(spaces), progress.check) if found.stated else plain
-    if few is not None:
-        _add(found, few, progress)
+    if plain is not None and not any(one.finalist.keeps_numerics for one in found.trials):
+        few = fewest(plain, _replicas(plain), allowed_counts(spaces), progress.check)
+        if few is not None:
+            _add(found, few, progress)
 
 
 def is_of_any_format(spaces: Sequence[ServingSpace]) -> bool:
@@ -443,6 +430,8 @@ def _least_rent(found: Simulated, spaces: Sequence[ServingSpace], top: int, prog
         if few is not None:
             found.sized.append((_rent(few), few))
     _add_cheapest(found, top, progress)
+    if is_of_any_format(spaces):
+        _as_checkpoint(found, spaces, progress)
     for one in () if found.sized else found.swept.finalists[:NEAREST]:
         few = fewest(one, MANY_MORE * _replicas(one), None, progress.check)
         trial = tried(few or one.replicated(_replicas(one)), check=progress.check)
