@@ -48,7 +48,7 @@ BRIEF = Precision(within=0.1, step=1.5, latencies=5.0, requests=(400, 2_000), co
 """Enough to see which layouts are far behind."""
 COMPARED = Precision(within=0.02, step=1.1, latencies=10.0, requests=(1_000, 4_000), coarser=3)
 """Enough for the ratio of two layouts that are simulated so, under the same load."""
-CLOSE = Precision(within=0.02, step=1.25, latencies=ENOUGH, requests=(2_500, MOST_REQUESTS))
+CLOSE = Precision(within=0.02, step=1.25, latencies=ENOUGH, requests=(2_500, MOST_REQUESTS), coarser=3)
 """Less than what plans are apart by the errors of their times."""
 WHOLE = Precision(within=WITHIN, step=1.04, latencies=ENOUGH, requests=(round(WITHIN**-2), MOST_REQUESTS))
 """As closely as `find_capacity` does."""
