@@ -41,6 +41,8 @@ HEADINGS = {
     "max_batched_tokens": "chunk",
     "max_sequences": "sequences",
     "disaggregate": "prefill",
+    "speculative": "drafts",
+    "router": "router",
     "compile": "compiled",
     "gradient_reduce_dtype": "reduce",
     "overlap_gradient_reduce": "reduce overlap",
@@ -269,7 +271,8 @@ def _choices_of(plan: RankedPlan) -> dict[str, Any]:
     chosen["adapter_rank"] = adapter["rank"] if ranked and adapter else 0
     if "max_batched_tokens" in chosen and not chosen["quantization"]:
         chosen["quantization"] = "16 bits" if chosen["quantization"] is not None else scenario.model.weights
-    split = chosen.get("disaggregate")
+    drafts, split = chosen.get("speculative"), chosen.get("disaggregate")
+    chosen["speculative"] = 0 if drafts is None else drafts.tokens
     if split is not None:
         prefill, prompts = split.prefill, split.prefill_batch
         degrees = (("pp", prefill.pipeline_parallel), ("dp", prefill.data_parallel), ("ep", prefill.expert_parallel))

@@ -468,7 +468,7 @@ def dtype_problem(dtype: str, predicted: Sequence[str]) -> str:
 def _speculation(mapping: object, complaints: Complaints) -> "Speculation | None":
     from sightline.scenario.generation import Speculation
 
-    if mapping is None:
+    if mapping is None or mapping == "none":
         return None
     return built(Speculation, mapping, "plan.speculative", complaints)
 

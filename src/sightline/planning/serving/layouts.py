@@ -25,7 +25,7 @@ from sightline.progress import Cancelled, Progress
 from sightline.scenario import Generate, GenerationPlan, GenerationScenario, ServingScenario
 from sightline.scenario.generation import DEGREES
 from sightline.scenario.space import Space
-from sightline.simulation.deployment import CUTS_BY_CHOICE, cuts_prompts
+from sightline.simulation.deployment import CUTS_BY_CHOICE, check_plan, cuts_prompts
 from sightline.simulation.load import MeanLengths, load_of, mean_lengths
 
 ServingSpace: TypeAlias = Space[ServingScenario]
@@ -198,8 +198,23 @@ def sweep(spaces: Sequence[ServingSpace], ranked_as: str, progress: Progress) ->
             ]
         if finalists:
             break
+    finalists = _simulated(finalists)
     finalists.sort(key=lambda one: float(ascending(ranked_as, one.steady.figures[ranked_as])))
     return Sweep(finalists, of_space)
+
+
+def _simulated(finalists: Sequence[Finalist]) -> list[Finalist]:
+    """Those of engines and kinds of workers that the simulator follows; raise `InputError` where it follows none."""
+    refused: dict[int, InputError] = {}
+    for one in {id(one.steady.variant): one for one in finalists}.values():
+        try:
+            check_plan(one.scenario)
+        except InputError as error:
+            refused[id(one.steady.variant)] = error
+    followed = [one for one in finalists if id(one.steady.variant) not in refused]
+    if refused and not followed:
+        raise next(iter(refused.values()))
+    return followed
 
 
 def _lengths_of(scenario: ServingScenario) -> MeanLengths:
