@@ -93,11 +93,13 @@ class MeanLengths(NamedTuple):
     """Arrivals per second between the first and the last one; 0 where all come at once."""
     longest_prompt: int = 1
     """Tokens of the longest prompt."""
+    turns: float = 1.0
+    """Requests of a conversation; 1 where each is one of its own."""
 
 
 def mean_lengths(load: Iterable[Requests]) -> MeanLengths:
     """Return the mean lengths of a load; of a long load only the beginning counts, an empty one has one token each."""
-    count, prompt, output, prefix, longest, first_s, last_s = 0, 0, 0, 0, 1, 0.0, 0.0
+    count, prompt, output, prefix, longest, begun, first_s, last_s = 0, 0, 0, 0, 1, 0, 0.0, 0.0
     for part in load:
         if not len(part):
             continue
@@ -106,6 +108,8 @@ def mean_lengths(load: Iterable[Requests]) -> MeanLengths:
         prompt += int(part.prompt_tokens.sum())
         output += int(part.output_tokens.sum())
         longest = max(longest, int(part.prompt_tokens.max()))
+        alone = part.session_id < 0
+        begun += int(alone.sum()) + len(np.unique(part.session_id[~alone]))
         prefix += int(np.minimum(part.prefix_tokens, part.prompt_tokens - 1).sum())
         last_s = float(part.arrival_s[-1])
         if count >= MOST:
@@ -113,7 +117,7 @@ def mean_lengths(load: Iterable[Requests]) -> MeanLengths:
     if not count:
         return MeanLengths()
     rate = (count - 1) / (last_s - first_s) if last_s > first_s else 0.0
-    return MeanLengths(max(prompt / count, 1.0), max(output / count, 1.0), prefix / count, rate, longest)
+    return MeanLengths(max(prompt / count, 1.0), max(output / count, 1.0), prefix / count, rate, longest, count / begun)
 
 
 class Arrivals:

@@ -329,7 +329,7 @@ def _assumptions(
         f"simulated {len(found.brief)} of them briefly and the best {len(found.trials)} closely{fewest}",
         **({"quantization": f"{UNKNOWN_QUALITY}{plain}"} if is_of_any_format(spaces) else {}),
         "capacity": f"the highest request rate at which {slo.percentile:g} % of the requests meet "
-        f"{limits_in_words(slo.limits)}; the objective goodput is that rate per device",
+        f"{limits_in_words(slo.limits) or 'the limits of their class'}; the objective goodput is that rate per device",
         "times": f"percentiles of {' and '.join(metric_of(key).label for key in LATENCIES)} are at {at}",
         "users": f"capacity x {each}: each user sends the next request after the answer",
         "cost": f"cost per million output tokens at {'the load' if found.stated else 'the capacity'}",

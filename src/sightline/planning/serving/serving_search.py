@@ -1,14 +1,15 @@
 """The best plans to serve a load: the layouts of a sweep, simulated until none that is left can be better."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from heapq import nsmallest
 from math import ceil, inf
 from statistics import median
 from typing import Any, NamedTuple
 
 from sightline.errors import InputError
 from sightline.loading.checks import meant
+from sightline.planning.generation.candidates import BUDGETS
 from sightline.planning.generation.space import may_be_tried
 from sightline.planning.generation_objectives import ascending, missed_by
 from sightline.planning.ranking import Ranked, ranked
@@ -126,10 +127,11 @@ def single_changes(scenario: ServingScenario, space: Space[Any]) -> Iterator[tup
 def other_sizes(one: Finalist) -> Iterator[Finalist]:
     """Yield a layout with iterations of half and of twice as many tokens, as far as these are searched."""
     allowed = one.space.values.get(SIZE, ())
+    least, *_, most = sorted(BUDGETS)
     for stated, plan in single_changes(one.scenario, one.space):
         size = stated.get(f"plan.{SIZE}")
         takes_all = plan.chunked_prefill or (size or 0) >= one.lengths.longest_prompt
-        if size is not None and takes_all and (allowed is None or size in allowed):
+        if size is not None and takes_all and (least <= size <= most if allowed is None else size in allowed):
             yield one.changed(plan)
 
 
@@ -139,14 +141,18 @@ def choices_of(one: Finalist) -> dict[str, Any]:
     return {"plan.framework": one.steady.variant.scenario.plan.engine.name, **apart, **one.space.options}
 
 
-MOST = 96
-"""Layouts that are simulated at most."""
+MOST, MOST_ALIKE = 96, 40
+"""Kinds of layouts that are simulated at most, and other layouts of these."""
 MARGIN = 1.0 + 1.5 * BRIEF.within
 """How far behind the best a layout may be by a brief simulation to be simulated closely."""
 NEAR = 1.0 + CLOSE.within
 """The same by a longer one, and to be simulated as a single plan is."""
-IMPROVED = 3
+MOST_PAIRS = 10
+"""Kinds of prefill and decode workers of an engine that are simulated at most."""
+IMPROVED = 2
 """Layouts that are tried with other sizes of iterations and limits of sequences."""
+DOUBT = 4.0
+"""Times what its steady loop promises at most that a layout may serve."""
 MOST_SIZED = 3
 """Layouts whose fewest replicas are looked for at most, for each plan that is asked for."""
 NEAREST = 3
@@ -212,8 +218,10 @@ class Simulated:
     def contenders(self, of: Sequence[Trial], top: int, margin: float) -> list[Trial]:
         """Return so many of the best plans of some and those not far behind the first; those that serve, if any do."""
         ordered = sorted(of, key=self.rank_value)
-        serving = [one for one in ordered if one.rate] or ordered[:NEAREST]
-        key, best = self.compared.ranked_as, _value(self, self.figures_of(serving[0])) if serving else 0.0
+        serving = [one for one in ordered if one.rate]
+        if not serving:
+            return ordered[:NEAREST]
+        key, best = self.compared.ranked_as, _value(self, self.figures_of(serving[0]))
         return [
             one
             for place, one in enumerate(serving)
@@ -233,16 +241,21 @@ class Simulated:
             self.replace(one, trial)
 
     def rate_to_beat(self, one: Finalist, top: int) -> float:
-        """Return the rate from which on a layout would be among the best so far; 0 where that hangs on more than it."""
-        serving = [of for of in self.brief if of.rate] if self.compared.by_rate else []
-        if len(serving) < top:
+        """Return the rate from which on a layout would be among the best so far, or the best with what it chose.
+
+        0 where there are none yet, or where that hangs on more than rates.
+        """
+        serving = sorted((of for of in self.brief if of.rate), key=self.rank_value) if self.compared.by_rate else []
+        chosen = [[of for of in serving if choice in _choices(of.finalist)][:1] for choice in _choices(one)]
+        if len(serving) < top or not all(chosen):
             return 0.0
-        serving = nsmallest(top, serving, key=self.rank_value)
-        its, cluster = serving[-1], one.scenario.cluster
-        own = its.finalist.scenario.cluster
-        devices = cluster.devices / own.devices
+        return min(self._as_good(one, its) for its in (serving[top - 1], *(best for (best,) in chosen)))
+
+    def _as_good(self, one: Finalist, other: Trial) -> float:
+        """The rate at which a layout is as good as another at its own."""
+        cluster, own = one.scenario.cluster, other.finalist.scenario.cluster
         dearer = (cluster.usd_per_hour or 1.0) / (own.usd_per_hour or 1.0) if self.compared.key != GOODPUT else 1.0
-        return its.rate * devices * float(dearer)
+        return float(other.rate * cluster.devices / own.devices * dearer)
 
 
 def _value(of: Simulated, figures: Mapping[str, Any]) -> float:
@@ -310,13 +323,13 @@ def _highest_rates(found: Simulated, spaces: Sequence[ServingSpace], top: int, p
     reached = {_kind(one.finalist): one.rate / one.finalist.requests_per_s for one in found.brief if one.rate}
     likely = [one for one in others if _kind(one) in reached]
     near = [one for one in likely if reached[_kind(one)] * one.requests_per_s * MARGIN > found.rate_to_beat(one, top)]
-    for one in progress.over(near[:MOST], "simulating others like the best"):
+    for one in progress.over(near[:MOST_ALIKE], "simulating others like the best"):
         _try_briefly(found, one, top, progress)
     for how, margin in ((COMPARED, MARGIN), (CLOSE, NEAR)):
         best = found.contenders(found.brief, top, margin)
         for trial in progress.over(best, "simulating the best"):
             found.again(trial, how, progress)
-        for trial in sorted(found.brief, key=found.rank_value)[:IMPROVED] if how is COMPARED else ():
+        for trial in sorted(found.brief, key=found.rank_value)[: IMPROVED if how is COMPARED else 1]:
             _improve(found, trial, progress)
     found.trials = [one for one in found.brief if one.how is CLOSE]
     _one_of_each_choice(found, progress)
@@ -336,15 +349,20 @@ KIND = ("tensor_parallel", "pipeline_parallel", "data_parallel", "replicas")
 def _by_kind(finalists: Sequence[Finalist]) -> tuple[list[Finalist], list[Finalist]]:
     """The most promising layout of each kind, and the others; the most promising first."""
     kinds: dict[tuple[Any, ...], Finalist] = {}
+    pairs: Counter[Any] = Counter()
     for one in finalists:
-        kinds.setdefault(_kind(one), one)
+        variant, is_new = one.steady.variant, _kind(one) not in kinds
+        if is_new and variant.pooled:
+            pairs[variant.scenario.plan.engine.name] += 1
+        if is_new and (not variant.pooled or pairs[variant.scenario.plan.engine.name] <= MOST_PAIRS):
+            kinds[_kind(one)] = one
     first = {id(one) for one in kinds.values()}
     return list(kinds.values()), [one for one in finalists if id(one) not in first]
 
 
 def _try_briefly(found: Simulated, one: Finalist, top: int, progress: Progress) -> None:
     least = found.rate_to_beat(one, top)
-    if one.most_per_s < least:
+    if DOUBT * one.most_per_s < least:
         return
     shares = [other.rate / other.finalist.requests_per_s for other in found.brief if other.rate]
     guess = one.requests_per_s * median(shares or [1.0])
@@ -366,11 +384,12 @@ def _improve(found: Simulated, best: Trial, progress: Progress) -> None:
             if _size(one) in known:
                 continue
             known.add(_size(one))
+            left.append(one)
             trial = tried(one, best.rate, progress.check, best.how, least=best.rate)
             if trial is not None and found.rank_value(trial) < found.rank_value(best):
                 found.other_sizes.append(best)
                 found.replace(best, trial)
-                best, left = trial, [one]
+                best = trial
             elif trial is not None:
                 found.other_sizes.append(trial)
     found.replace(best, with_its_limit(best, progress.check, best.how))

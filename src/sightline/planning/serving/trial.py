@@ -152,21 +152,25 @@ def _searched(
         check()
         return profile_of(server, asked, intervals=False)
 
-    load = _as_long_as(scenario, how, finalist.steady.columns["batch"])
+    load = _as_long_as(scenario, how, finalist.steady.columns["batch"], finalist.lengths.turns)
     found = highest_rate(
         load, run, least or guess, within=how.within, step=how.step, drawn=(), least=1.0 if least else LEAST
     )
     return _trial(finalist, server, found, run(scenario) if has_times(scenario) and how is not BRIEF else None, how)
 
 
-def _as_long_as(scenario: ServingScenario, how: Precision, in_flight: float) -> ServingScenario:
-    """The question with as many requests as its highest rate takes to be known; those of a trace stay."""
+def _as_long_as(scenario: ServingScenario, how: Precision, in_flight: float, turns: float) -> ServingScenario:
+    """The question with as many requests as its highest rate takes to be known; those of a trace stay.
+
+    Turns wait for each other, so that conversations count where these have several.
+    """
     shape = scenario.workload.requests
     if shape is None:
         return scenario
     fewest, most = how.requests
     count = max(fewest, ceil(how.latencies * in_flight), shape.count if how is not BRIEF else 0)
-    return replace(scenario, workload=replace(scenario.workload, requests=replace(shape, count=min(count, most))))
+    count = min(ceil(turns * min(count, most)), MOST_REQUESTS)
+    return replace(scenario, workload=replace(scenario.workload, requests=replace(shape, count=count)))
 
 
 def _other_limits(of: Trial) -> Iterator[int]:
