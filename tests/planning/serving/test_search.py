@@ -73,8 +73,8 @@ def test_no_other_size_of_iterations_serves_more_than_that_of_the_best_plan() ->
     assert {"max_batched_tokens"} < {*best.finalist.steady.columns}
     assert found.other_sizes
     assert all(found.rank_value(other) >= found.rank_value(best) for other in found.other_sizes)
-    sizes = [other.finalist.scenario.plan.max_batched_tokens for other in (best, *found.other_sizes)]
-    assert len(set(sizes)) == len(sizes)
+    sizes = {other.finalist.scenario.plan.max_batched_tokens for other in (best, *found.other_sizes)}
+    assert {512, 2048, 32768} < sizes
     (own,) = plan(question, top=1, overrides={"plan.max_batched_tokens": 2048}).plans
     assert own.profile.scenario.plan.max_batched_tokens == 2048
 
@@ -94,7 +94,7 @@ def test_each_engine_that_is_asked_about_has_a_row() -> None:
 def test_few_layouts_are_simulated_and_the_best_of_these_closely() -> None:
     question = {**SMALL, "plan": PLAN | {"max_batched_tokens": 2048}, "cluster": "4x h100-sxm-80gb"}
     found = search(spaces_of(question), top=1)
-    assert len(found.brief) + len(found.trials) < 0.5 * len(found.swept.finalists)
+    assert len(found.trials) < len(found.brief) < len(found.swept.finalists)
     assert found.best(1)[0].trial.how is WHOLE
     assert {one.finalist.steady.variant.pooled for one in found.trials} == {False, True}
 
