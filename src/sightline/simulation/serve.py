@@ -14,12 +14,12 @@ from sightline.simulation.autoscaling import Autoscaler, Scaling
 from sightline.simulation.compiled import compiling_once
 from sightline.simulation.engine import sources, state
 from sightline.simulation.engine.fleet import PAUSED, ROUTERS, SERVED, Loop, run
+from sightline.simulation.engine.records import Records, gap_edges_s, new_records, new_work
 from sightline.simulation.engine.sources import Part, Sources
-from sightline.simulation.engine.state import Facts, Records, Replica, Slots, Tier
+from sightline.simulation.engine.state import Facts, Replica, Slots, Tier
 from sightline.simulation.load import Floats, Integers, Requests, joined
 from sightline.simulation.outcome import (
     COMPLETED,
-    Drafting,
     Interruptions,
     Iterations,
     Outcome,
@@ -42,7 +42,7 @@ class Piece(NamedTuple):
     """The rows recorded since the last piece."""
 
     ended: Any
-    """Of `ENDED`: requests."""
+    """Of `ENDED_REQUEST`."""
     log: Any
     """Of `ITERATION`."""
     resumed: Any
@@ -62,15 +62,8 @@ class Pool(NamedTuple):
     @property
     def limits(self) -> PoolLimits:
         """What the replicas have room for."""
-        facts = self.facts
-        return PoolLimits(
-            name=self.name,
-            replicas=facts.replicas,
-            kv_capacity_tokens=facts.blocks * facts.block_tokens,
-            max_sequences=facts.max_sequences,
-            token_budget=facts.token_budget,
-            pass_tokens=facts.pass_tokens,
-        )
+        tokens = self.facts.blocks * self.facts.block_tokens
+        return PoolLimits(name=self.name, replicas=self.facts.replicas, kv_capacity_tokens=tokens)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -197,7 +190,7 @@ def _new(deployment: Deployment, iterations: int = 0) -> _Simulation:
             fleet=state.new_fleet(pools, [pool.tiers for pool in deployment.pools]),
             slots=np.zeros(0, state.SLOT),
             sources=sources.new_sources(deployment.concurrency, deployment.ramp_up_s),
-            records=state.new_records(room, iterations, len(pools)),
+            records=new_records(room, iterations, len(pools)),
         )
     except MemoryError:
         replicas, most = sum(facts.replicas for facts in pools), max(facts.max_sequences for facts in pools)
@@ -276,12 +269,11 @@ def _outcome(requests: Requests, piece: Piece, simulation: _Simulation) -> Outco
     order = np.argsort(ended["request"])
     ended = ended[order]
     sent = replace(requests, arrival_s=ended["arrival_s"])
-    facts = pools[-1].facts
     requested_s = np.array([pool.times.request_s for pool in pools])
     # Refused requests have no replica, and no times.
     later_s = requested_s[of_replica[ended["replica"]]]
     moved = None
-    if facts.role == state.DECODE:
+    if pools[-1].facts.role == state.DECODE:
         sent_s, ready_s = ended["prefilled_s"] + later_s, ended["ready_s"] + later_s
         moved = Transfers(replica=ended["prefilled_by"], prefilled_s=sent_s, ready_s=ready_s)
     return Outcome(
@@ -294,15 +286,12 @@ def _outcome(requests: Requests, piece: Piece, simulation: _Simulation) -> Outco
         replica=ended["replica"],
         status=ended["status"],
         gap_counts=simulation.records.gaps,
-        gap_edges_s=state.gap_edges_s(),
+        gap_edges_s=gap_edges_s(),
         pools=simulation.deployment.limits,
         interruptions=Interruptions(
             request=resumed["request"],
             from_s=resumed["from_s"] + requested_s[of_replica[resumed["replica"]]],
             to_s=resumed["to_s"] + requested_s[of_replica[resumed["replica"]]],
-        ),
-        drafting=Drafting(
-            tokens=facts.pass_tokens - 1, up_to=facts.drafts_up_to, acceptance=facts.acceptance, seed=facts.seed
         ),
         transfers=moved,
         lifetimes=None if simulation.scaler is None else simulation.scaler.lifetimes(pools[0].times.request_s),
@@ -365,8 +354,8 @@ def serve_streamed(
         totals=totals,
         samples=samples,
         gap_counts=np.zeros(0, np.int64) if last is None else last.gap_counts,
-        gap_edges_s=state.gap_edges_s(),
-        work=state.new_work(len(deployment.pools)) if last is None else last.work,
+        gap_edges_s=gap_edges_s(),
+        work=new_work(len(deployment.pools)) if last is None else last.work,
         pools=deployment.limits,
         lifetimes=None if last is None else last.lifetimes,
         tiers=() if last is None else last.tiers,

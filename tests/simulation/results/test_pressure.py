@@ -27,8 +27,7 @@ def told(
     run = outcome([0.0], kv=kv)
     rows = replace(run.iterations, waiting=np.full(len(kv), waiting))
     (limits,) = run.pools
-    limits = replace(limits, max_sequences=max_sequences, token_budget=token_budget)
-    (sums,) = work_of(rows, limits).sums
+    (sums,) = work_of(rows, limits, max_sequences=max_sequences, token_budget=token_budget).sums
     return in_a_sentence(pressure(sums, duration_s, 1), "memory", queued)
 
 

@@ -14,7 +14,7 @@ from sightline.profile import BOUNDS
 from sightline.program import Batch, Collective, decoding, prompts
 from sightline.quantities import Number, percent
 from sightline.scenario import GenerationPlan
-from sightline.simulation.engine.state import END, MOMENT_S, Work, new_work
+from sightline.simulation.engine.records import END, MOMENT_S, Work, new_work
 from sightline.simulation.load import Floats
 from sightline.simulation.outcome import Flags, Iterations, Lifetimes, Outcome
 from sightline.simulation.times import in_loop

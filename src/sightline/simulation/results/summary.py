@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sightline.scenario import ServingScenario
-from sightline.simulation.engine.state import Facts, Work, new_work
+from sightline.simulation.engine.records import Work, new_work
+from sightline.simulation.engine.state import Facts
 from sightline.simulation.load import Floats, Integers
 from sightline.simulation.outcome import (
     COMPLETED,
