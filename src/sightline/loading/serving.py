@@ -17,9 +17,8 @@ from sightline.loading.sources import check_file, numbered, stated_path
 from sightline.loading.traces import open_trace
 from sightline.quantities import RATE, SECONDS, Dimension, show
 from sightline.scenario import Arrival, RequestShape, Serve, ServingScenario, Sessions, Slo, SloClass
-from sightline.scenario.lengths import Lengths
 from sightline.scenario.serving import MOST_PLAIN_S
-from sightline.validators import Keys, as_stated, description_of, keys_of, length_of, quantity, text, whole
+from sightline.validators import Keys, as_stated, description_of, keys_of, quantity, text, tokens
 
 PROCESSES = ("poisson", "gamma", "constant", "closed", "all_at_once")
 """Arrival processes besides the times of a trace."""
@@ -198,18 +197,16 @@ def _near_file(path: Path) -> str:
     return nearest(path.name, sorted(file.name for file in folder.iterdir())) if folder.is_dir() else ""
 
 
-def _number_or_lengths(
-    stated: object, key: str, base: Path, complaints: Complaints, unit: Dimension = LENGTH
-) -> int | Lengths | None:
-    """A number, whole if it is of tokens, or a distribution of them."""
+def _number_or_lengths(stated: object, key: str, base: Path, complaints: Complaints, unit: Dimension = LENGTH) -> Any:
+    """A number, whole if it is of tokens, or a distribution of them; None with every mistake noted."""
     if isinstance(stated, Mapping | list):
         return read_lengths(stated, key, complaints, base, unit)
+    kind: Kind = tokens() if unit is LENGTH else quantity(unit, zero=True)
     try:
-        number: Any = whole()(length_of(stated)) if unit is LENGTH else quantity(unit, zero=True)(stated)
+        return kind(stated)
     except InputError as error:
         complaints.add(f"{key} {error}, or a distribution")
         return None
-    return number
 
 
 def _requests(stated: object, base: Path, complaints: Complaints) -> RequestShape | None:
