@@ -18,7 +18,7 @@ from sightline.loading.traces import open_trace
 from sightline.quantities import RATE, SECONDS, Dimension, show
 from sightline.scenario import Arrival, RequestShape, Serve, ServingScenario, Sessions, Slo, SloClass
 from sightline.scenario.serving import MOST_PLAIN_S
-from sightline.validators import Keys, as_stated, description_of, keys_of, quantity, text, tokens
+from sightline.validators import Keys, Kind, as_stated, description_of, keys_of, quantity, text, tokens
 
 PROCESSES = ("poisson", "gamma", "constant", "closed", "all_at_once")
 """Arrival processes besides the times of a trace."""
