@@ -242,7 +242,7 @@ def _seconds(rep: Replica, times: PackedTimes, facts: Facts, further_s: float) -
 def round_seconds(
     times: PackedTimes, facts: Facts, decodes: int, context_sum: int, new_tokens: int, prompts: int, attention_s: float
 ) -> float:
-    """Return the seconds of a pipeline's round, in which each of its micro-batches passes all stages once.
+    """Return the seconds of an iteration; of a pipeline, of a round in which each micro-batch passes all stages once.
 
     Decoding sequences are spread evenly over as many micro-batches as stages; prompts fill one after the other up to
     its share of the budget. Micro-batches follow each other in order, so that a round takes what the heaviest does.
