@@ -139,7 +139,7 @@ def _first_token(run: MeasuredRun, found: Mapping[str, Fits]) -> tuple[float, st
     first, step = fitted_spreads(scenario, constants)
 
     def ttft_s(sign: float) -> float:
-        of = server.serve(scenario, requests, (np.exp(sign * first), np.exp(sign * step)))
+        of = server.at_pace(np.exp(sign * first), np.exp(sign * step)).serve(scenario, requests)
         return served_figure("ttft_s.mean", run, of.requests, of.first_token_s, of.last_token_s)
 
     usual_s = ttft_s(0.0)

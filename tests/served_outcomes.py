@@ -5,7 +5,8 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from sightline.simulation.engine.state import Work, new_work, note_iteration
+from sightline.simulation.engine.records import Work, new_records, note_iteration
+from sightline.simulation.engine.state import BATCH_DECODES, COUNTS, MANY, RUNNING, WAITING
 from sightline.simulation.load import Requests
 from sightline.simulation.outcome import COMPLETED, Iterations, Outcome, PoolLimits
 
@@ -63,20 +64,14 @@ def outcome(
     )
 
 
-def work_of(rows: Iterations, limits: PoolLimits) -> Work:
-    """Return what iterations of one pool come to."""
-    work, facts = (
-        new_work(1),
-        SimpleNamespace(
-            blocks=limits.kv_capacity_tokens,
-            block_tokens=1,
-            max_sequences=limits.max_sequences,
-            token_budget=limits.token_budget,
-            pass_tokens=limits.pass_tokens,
-        ),
-    )
-    columns = (rows.start_s, rows.end_s, rows.prompt_tokens, rows.decodes, rows.running, rows.waiting, rows.kv_tokens)
-    plain = work._replace(sums=work.sums.view(np.recarray))
-    for row in zip(*columns, strict=True):
-        note_iteration.py_func(plain, facts, 0, *row)
-    return work
+def work_of(rows: Iterations, limits: PoolLimits, **facts: int) -> Work:
+    """Return what iterations of one pool come to; ``facts`` limit what they take."""
+    records, counts = new_records(0, 0, 1), np.zeros(COUNTS, np.int64)
+    rules = {"block_tokens": 1, "max_sequences": MANY, "token_budget": MANY, "pass_tokens": 1, **facts}
+    of = SimpleNamespace(blocks=limits.kv_capacity_tokens, **rules)
+    plain = records._replace(work=records.work._replace(sums=records.work.sums.view(np.recarray)))
+    columns = (rows.decodes, rows.running, rows.waiting, rows.start_s, rows.end_s, rows.prompt_tokens, rows.kv_tokens)
+    for decodes, running, waiting, *row in zip(*columns, strict=True):
+        counts[[BATCH_DECODES, RUNNING, WAITING]] = decodes, running, waiting
+        note_iteration.py_func(plain, counts, of, 0.0, 0, *row)
+    return records.work

@@ -24,7 +24,7 @@ TIMED = {
 @pytest.fixture(scope="module")
 def outcome():
     """What became of the load at a server that is slower than predicted."""
-    return server_of(SCENARIO).serve(SCENARIO, factors=(1.2, 1.2))
+    return server_of(SCENARIO).at_pace(1.2, 1.2).serve(SCENARIO)
 
 
 def of_log(folder: Path, table: polars.DataFrame) -> dict:

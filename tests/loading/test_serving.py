@@ -81,6 +81,11 @@ def test_every_key_of_the_interface_is_read():
     assert workload.seed == 7
 
 
+def test_times_of_tools_may_be_listed():
+    sessions = sl.load(scenario(sessions={"turns": 2, "calls": 3, "tool_time": [0.25, 2]})).workload.sessions
+    assert sessions.tool_time_s == Lengths(distribution="empirical", values=(0.25, 2.0), low=1e-3)
+
+
 def test_the_plan_has_the_fields_of_serving():
     plan = sl.load(
         scenario(

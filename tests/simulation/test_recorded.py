@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sightline.simulation.engine.state import gap_edges_s
+from sightline.simulation.engine.records import gap_edges_s
 from sightline.simulation.replay import GAP_EDGES_S
 
 

@@ -335,7 +335,7 @@ def compare(
     if scaling is not None:
         assert lifetimes(compiled) == pytest.approx(np.array([astuple(life) for life in served.lives]))
     for row, token_s in enumerate(served.token_s):
-        assert token_times_s(compiled, row) == pytest.approx(token_s, abs=1e-9)
+        assert token_times_s(compiled, row, deployment.pools[-1].facts) == pytest.approx(token_s, abs=1e-9)
 
 
 def lifetimes(outcome: Outcome) -> np.ndarray:

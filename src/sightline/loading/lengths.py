@@ -8,12 +8,12 @@ from typing import Any
 
 from sightline.loading.checks import Checked, Complaints, check, each, require
 from sightline.loading.sources import check_file, stated_path
-from sightline.quantities import COUNT, show
+from sightline.quantities import COUNT, Dimension, show
 from sightline.scenario.lengths import Lengths
 from sightline.validators import Keys, Needed, anything, choice, length_of, quantity, text
 
 _TOKENS = "tokens, a number above 0"
-_LENGTH = replace(COUNT, example="512")
+LENGTH = replace(COUNT, example="512")
 _NEEDED_OF: Mapping[str, Mapping[str, str]] = {
     "lognormal": {"mean": _TOKENS, "deviation": "standard deviation in tokens; or cv, which divides it by the mean"},
     "normal": {"mean": _TOKENS, "deviation": "standard deviation in tokens; or cv, which divides it by the mean"},
@@ -21,51 +21,60 @@ _NEEDED_OF: Mapping[str, Mapping[str, str]] = {
     "empirical": {"values": "a list of lengths in tokens; or file, a file that holds them"},
 }
 """Keys of each distribution; all others may have ``low`` and ``high`` too."""
-_LENGTHS: Keys = {
-    "distribution": Needed(choice(*_NEEDED_OF), ", ".join(_NEEDED_OF)),
-    "mean": quantity(_LENGTH),
-    **each(quantity(_LENGTH, zero=True), "deviation cv"),
-    **each(quantity(_LENGTH), "low high min max"),
-    "values": anything,
-    "file": text,
-}
 _SAME = {"min": "low", "max": "high", "cv": "deviation", "file": "values"}
 """Other ways to state a key."""
+SHORTEST_S = 1e-3
+"""What is drawn of seconds below is cut there."""
 
 
-def read_lengths(stated: object, key: str, complaints: Complaints, base: Path | str | None = None) -> Lengths | None:
+def _keys(unit: Dimension) -> Keys:
+    return {
+        "distribution": Needed(choice(*_NEEDED_OF), ", ".join(_NEEDED_OF)),
+        "deviation": quantity(unit, zero=True),
+        "cv": quantity(COUNT, zero=True),
+        **each(quantity(unit), "mean low high min max"),
+        "values": anything,
+        "file": text,
+    }
+
+
+def read_lengths(
+    stated: object, key: str, complaints: Complaints, base: Path | str | None = None, unit: Dimension = LENGTH
+) -> Lengths | None:
     """Return the lengths stated at a dotted ``key``, or None with every mistake noted; files are relative to ``base``.
 
-    A list is an empirical distribution, and a number one of that length alone.
+    A list is an empirical distribution, and a number one of that length alone. ``unit``: tokens, or seconds.
     """
     if isinstance(stated, list | tuple):
         stated = {"distribution": "empirical", "values": stated}
     elif isinstance(stated, int | float) and not isinstance(stated, bool):
         stated = {"distribution": "uniform", "low": stated, "high": stated}
-    elif isinstance(stated, Mapping):
+    elif isinstance(stated, Mapping) and unit is LENGTH:
         stated = {name: length_of(value) for name, value in stated.items()}
     before = len(complaints.problems)
-    checked = check(_LENGTHS, stated, key, complaints)
+    checked = check(_keys(unit), stated, key, complaints)
     twice = [(one, other) for one, other in _SAME.items() if {one, other} <= checked.values.keys()]
     complaints.add(*(f"{key} has both {one} and {other}; allowed: one of them" for one, other in twice))
-    settled = _settled(checked.values, key, complaints, Path(base or ""))
+    settled = _settled(checked.values, key, complaints, Path(base or ""), 1 if unit is LENGTH else 0)
+    if unit is not LENGTH and settled.get("distribution") != "uniform":
+        settled.setdefault("low", SHORTEST_S)
     _check_distribution(Checked(values=settled, wrong=checked.wrong | {_SAME.get(k, k) for k in checked.wrong}), key,
                         complaints)  # fmt: skip
     return Lengths(**settled) if len(complaints.problems) == before else None
 
 
-def _settled(values: Mapping[str, Any], key: str, complaints: Complaints, base: Path) -> dict[str, Any]:
+def _settled(values: Mapping[str, Any], key: str, complaints: Complaints, base: Path, least: int) -> dict[str, Any]:
     """The values under the names of the description."""
     settled = {name: value for name, value in values.items() if name not in _SAME}
     settled |= {ours: values[other] for other, ours in _SAME.items() if other in ("min", "max") and other in values}
     if "cv" in values:
         settled["deviation"] = values["cv"] * values.get("mean", 1.0)
     if "values" in values:
-        settled["values"] = _values(values["values"], f"{key}.values", complaints)
+        settled["values"] = _values(values["values"], f"{key}.values", complaints, least)
     elif "file" in values:
         check_file(f"{key}.file", values["file"])
         settled["values"] = _values(
-            _numbers(stated_path(base, values["file"])), f"{key}.file {values['file']}", complaints
+            _numbers(stated_path(base, values["file"])), f"{key}.file {values['file']}", complaints, least
         )
     return settled
 
@@ -107,10 +116,11 @@ def number_or_text(word: str) -> float | str:
         return word
 
 
-def _values(stated: object, key: str, complaints: Complaints) -> tuple[float, ...]:
+def _values(stated: object, key: str, complaints: Complaints, least: int) -> tuple[float, ...]:
     listed = list(stated) if isinstance(stated, list | tuple) else []
-    good = [v for v in listed if isinstance(v, int | float) and not isinstance(v, bool) and 1 <= v < inf]
+    good = [v for v in listed if isinstance(v, int | float) and not isinstance(v, bool) and least <= v < inf]
     if not listed or len(good) < len(listed):
         wrong = next((v for v in listed if v not in good), stated)
-        complaints.add(f"{key} has {show(wrong)}; allowed: a list of lengths of at least 1 token")
+        allowed = "lengths of at least 1 token" if least else "seconds, as plain numbers"
+        complaints.add(f"{key} has {show(wrong)}; allowed: a list of {allowed}")
     return tuple(float(v) for v in good)

@@ -10,16 +10,15 @@ from typing import Any, NamedTuple
 from sightline.errors import InputError, nearest
 from sightline.loading.checks import Complaints, built, check
 from sightline.loading.generation import plan_remarks, read_sampling, settled_plan
-from sightline.loading.lengths import read_lengths
+from sightline.loading.lengths import LENGTH, read_lengths
 from sightline.loading.parts import CLUSTER, MODEL, read_parts
 from sightline.loading.serving_plan import check_attention_groups
 from sightline.loading.sources import check_file, numbered, stated_path
 from sightline.loading.traces import open_trace
-from sightline.quantities import RATE, SECONDS, show
+from sightline.quantities import RATE, SECONDS, Dimension, show
 from sightline.scenario import Arrival, RequestShape, Serve, ServingScenario, Sessions, Slo, SloClass
-from sightline.scenario.lengths import Lengths
 from sightline.scenario.serving import MOST_PLAIN_S
-from sightline.validators import Keys, Kind, as_stated, description_of, keys_of, length_of, quantity, text, whole
+from sightline.validators import Keys, Kind, as_stated, description_of, keys_of, quantity, text, tokens
 
 PROCESSES = ("poisson", "gamma", "constant", "closed", "all_at_once")
 """Arrival processes besides the times of a trace."""
@@ -198,18 +197,16 @@ def _near_file(path: Path) -> str:
     return nearest(path.name, sorted(file.name for file in folder.iterdir())) if folder.is_dir() else ""
 
 
-def _number_or_lengths(
-    stated: object, key: str, kind: Kind, base: Path, complaints: Complaints
-) -> int | Lengths | None:
-    """A whole number, or a distribution of them."""
+def _number_or_lengths(stated: object, key: str, base: Path, complaints: Complaints, unit: Dimension = LENGTH) -> Any:
+    """A number, whole if it is of tokens, or a distribution of them; None with every mistake noted."""
     if isinstance(stated, Mapping | list):
-        return read_lengths(stated, key, complaints, base)
+        return read_lengths(stated, key, complaints, base, unit)
+    kind: Kind = tokens() if unit is LENGTH else quantity(unit, zero=True)
     try:
-        number: int = kind(length_of(stated))
+        return kind(stated)
     except InputError as error:
         complaints.add(f"{key} {error}, or a distribution")
         return None
-    return number
 
 
 def _requests(stated: object, base: Path, complaints: Complaints) -> RequestShape | None:
@@ -217,7 +214,7 @@ def _requests(stated: object, base: Path, complaints: Complaints) -> RequestShap
         return None
     values = check(keys_of(RequestShape), stated, "workload.requests", complaints).values
     read = {
-        name: _number_or_lengths(values[name], f"workload.requests.{name}", whole(), base, complaints)
+        name: _number_or_lengths(values[name], f"workload.requests.{name}", base, complaints)
         for name in ("prompt_tokens", "output_tokens")
         if name in values
     }
@@ -231,39 +228,14 @@ def _sessions(stated: object, base: Path, complaints: Complaints) -> Sessions | 
     if stated is None:
         return None
     values = check(keys_of(Sessions), stated, "workload.sessions", complaints).values
-    for name in {"turns", "calls", "tool_tokens"} & values.keys():
-        values[name] = _number_or_lengths(values[name], f"workload.sessions.{name}", whole(), base, complaints)
-    if "tool_time" in values:
-        values["tool_time"] = _seconds(values["tool_time"], "workload.sessions.tool_time", base, complaints)
+    for name in {"turns", "calls", "tool_tokens", "tool_time"} & values.keys():
+        unit = SECONDS if name == "tool_time" else LENGTH
+        values[name] = _number_or_lengths(values[name], f"workload.sessions.{name}", base, complaints, unit)
     needs = [("tool_tokens", "calls"), ("tool_time", "calls"), ("summary_tokens", "context_tokens")]
     for name, needed in needs:
         if values.get(name) and needed not in values:
             complaints.add(f"workload.sessions.{name} applies to {needed}, which is missing")
     return None if None in values.values() else description_of(Sessions, values)
-
-
-def _seconds(stated: object, key: str, base: Path, complaints: Complaints) -> float | Lengths | None:
-    """Seconds, or a distribution of them."""
-    if not isinstance(stated, Mapping | list):
-        return complaints.note(_span, stated, key)
-    if isinstance(stated, Mapping):
-        read = {name: complaints.note(_span, stated[name], f"{key}.{name}") for name in {*_SPANS} & stated.keys()}
-        stated = {**stated, **{name: span for name, span in read.items() if span is not None}}
-        if not {"low", "min"} & stated.keys() and stated.get("distribution") != "uniform":
-            stated["low"] = SHORTEST_S
-    return read_lengths(stated, key, complaints, base)
-
-
-def _span(stated: object, key: str) -> float:
-    try:
-        return quantity(SECONDS, zero=True)(stated)
-    except InputError as error:
-        raise InputError(f"{key} {error}") from None
-
-
-_SPANS = ("mean", "deviation", "low", "high", "min", "max")
-SHORTEST_S = 1e-3
-"""What is drawn below is cut there."""
 
 
 def _slo(stated: object, complaints: Complaints, remarks: list[str]) -> Slo | None:

@@ -265,8 +265,8 @@ class ServedLoad:
     def _outcome(self, shift: Mapping[str, float]) -> Outcome:
         constants = {name: change for name, change in shift.items() if name not in SLOWDOWNS}
         prompts, decodes = (exp(shift[PACE] + shift[name]) for name in SLOWDOWNS)
-        server = self._server.running(lambda base: constants_at(base, constants), (prompts, decodes))
-        return server.serve(self.scenario, [self.requests])
+        server = self._server.running(lambda base: constants_at(base, constants))
+        return server.at_pace(prompts, decodes).serve(self.scenario, [self.requests])
 
     @cached_property
     def _server(self) -> Server:

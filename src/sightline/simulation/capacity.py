@@ -115,13 +115,18 @@ def searched_as(scenario: ServingScenario) -> str:
     return "workload.arrival.ramp is ignored; each simulation uses one constant rate" if stated.ramp else ""
 
 
-def longer(scenario: ServingScenario, needed: float) -> ServingScenario:
-    """Return the scenario with at least ``needed`` requests, up to a limit; traces are unchanged."""
+def with_requests(scenario: ServingScenario, count: int) -> ServingScenario:
+    """Return the scenario with so many requests; traces are unchanged."""
     shape = scenario.workload.requests
-    count = min(ceil(needed), MOST_REQUESTS)
-    if shape is None or count <= shape.count:
+    if shape is None:
         return scenario
     return replace(scenario, workload=replace(scenario.workload, requests=replace(shape, count=count)))
+
+
+def longer(scenario: ServingScenario, needed: float) -> ServingScenario:
+    """Return the scenario with at least ``needed`` requests, up to a limit; traces are unchanged."""
+    shape, count = scenario.workload.requests, min(ceil(needed), MOST_REQUESTS)
+    return scenario if shape is None or count <= shape.count else with_requests(scenario, count)
 
 
 def longer_by(scenario: ServingScenario, running: float) -> ServingScenario:

@@ -30,7 +30,6 @@ from sightline.simulation.engine import state
 from sightline.simulation.engine.policies import POLICIES
 from sightline.simulation.engine.state import Facts, Tier
 from sightline.simulation.load import Floats, MeanLengths
-from sightline.simulation.outcome import ANY_NUMBER
 from sightline.simulation.serve import Deployment, Pool
 from sightline.simulation.times import (
     CONTEXT_BITS,
@@ -390,9 +389,9 @@ def facts_of(scenario: ServingScenario, blocks: int, role: int = state.WHOLE) ->
         context_tokens=model.max_positions,
         max_sequences=_most_sequences(plan, limits, cache_blocks),
         token_budget=stages * int(plan.max_batched_tokens or max(limits.max_batched_tokens, shared)),
-        prefill_tokens=stages * (rules.max_prefill_tokens or ANY_NUMBER),
-        max_concurrent=int(plan.max_concurrent_requests or rules.max_concurrent_requests or ANY_NUMBER),
-        max_queued=int(plan.max_queued_requests or ANY_NUMBER),
+        prefill_tokens=stages * (rules.max_prefill_tokens or state.MANY),
+        max_concurrent=int(plan.max_concurrent_requests or rules.max_concurrent_requests or state.MANY),
+        max_queued=int(plan.max_queued_requests or state.MANY),
         queue_s=plan.queue_timeout or inf,
         chunked=chunked,
         # Where prompts come from elsewhere, so do all of their keys and values.

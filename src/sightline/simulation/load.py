@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -220,17 +220,11 @@ class Drawn:
             return float(self._lengths.drawn(LONGEST).mean())
         return float(self._lengths)
 
-    def next(self, count: int) -> Integers:
-        """Return so many further numbers."""
-        if isinstance(self._lengths, Lengths):
-            return self._lengths.sampled(self._random, count).astype(np.int64)
-        return np.full(count, self._lengths, np.int64)
-
-    def next_seconds(self, count: int) -> Floats:
-        """Return so many further numbers that are not whole."""
-        if isinstance(self._lengths, Lengths):
-            return self._lengths.sampled(self._random, count, whole=False)
-        return np.full(count, self._lengths, np.float64)
+    def next(self, count: int, *, whole: bool = True) -> Any:
+        """Return so many further numbers; seconds need not be ``whole``."""
+        of = self._lengths
+        drawn = of.sampled(self._random, count, whole=whole) if isinstance(of, Lengths) else np.full(count, of, float)
+        return drawn.astype(np.int64) if whole else drawn
 
 
 class Adapters:
@@ -345,7 +339,7 @@ class _Sessions:
         thinks = np.full(session.size, self._think_s)
         if asked.size < session.size:
             tool = np.delete(np.arange(session.size), asked)
-            new[tool], thinks[tool] = self._tools.next(tool.size), self._pauses.next_seconds(tool.size)
+            new[tool], thinks[tool] = self._tools.next(tool.size), self._pauses.next(tool.size, whole=False)
         if not self._closed:
             thinks[begun] = 0.0
         shared = self._sessions.prefix_tokens

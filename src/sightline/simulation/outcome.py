@@ -38,10 +38,6 @@ REFUSALS: Final = {
 """Reasons, as results name them."""
 
 
-ANY_NUMBER: Final = 1 << 40
-"""A limit that nothing reaches."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolLimits:
     """Limits of equal replicas."""
@@ -52,11 +48,6 @@ class PoolLimits:
     """Ranks that schedule by themselves."""
     kv_capacity_tokens: int = 0
     """Of each replica; 0 where nobody knows."""
-    max_sequences: int = ANY_NUMBER
-    token_budget: int = ANY_NUMBER
-    """New tokens of an iteration."""
-    pass_tokens: int = 1
-    """Of them those of a decoding sequence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -77,10 +68,6 @@ class Iterations:
     kv_tokens: Integers
     """Tokens of the cache in use by running sequences, whole blocks."""
 
-    def where(self, flags: Flags) -> "Iterations":
-        """Return those at which a mask is true."""
-        return Iterations(**{f.name: getattr(self, f.name)[flags] for f in fields(self)})
-
 
 def no_iterations() -> Iterations:
     """Return those that nobody saw."""
@@ -98,19 +85,6 @@ class Interruptions:
     """Its last token before."""
     to_s: Floats = field(default_factory=lambda: np.zeros(0))
     """Its next token."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Drafting:
-    """Speculative decoding settings, which determine the tokens of each decode pass."""
-
-    tokens: int = 0
-    """Drafted for a sequence per pass."""
-    up_to: int = 1 << 40
-    """Decoding sequences of a rank above which none are."""
-    acceptance: float = 0.0
-    """Probability that one is accepted where those before it were."""
-    seed: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,14 +148,13 @@ class Outcome:
     pools: tuple[PoolLimits, ...] = (PoolLimits(),)
     """Replicas are numbered pool by pool."""
     interruptions: Interruptions = field(default_factory=Interruptions)
-    drafting: Drafting = Drafting()
     transfers: Transfers | None = None
     """None where every replica decodes what it has begun."""
     lifetimes: Lifetimes | None = None
     """None where all replicas are there all the time."""
     tiers: tuple[TierUse, ...] = ()
     work: Any = None
-    """What iterations come to (`sightline.simulation.engine.state.Work`); None where nobody saw any."""
+    """What iterations come to (`sightline.simulation.engine.records.Work`); None where nobody saw any."""
     course: Callable[[], Iterations] = no_iterations
     """Returns the iterations: a simulation keeps none, and serves its load once more for whoever asks for them."""
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from sightline.simulation.engine.state import gap_edges_s
+from sightline.simulation.engine.records import gap_edges_s
 from sightline.simulation.load import Floats, Integers, Requests
 from sightline.simulation.outcome import COMPLETED, REFUSALS, TIMED_OUT, Outcome
 from sightline.simulation.results.times import PERCENTILES, of_values, times_of

@@ -14,14 +14,15 @@ from sightline.simulation.autoscaling import Autoscaler, Scaling
 from sightline.simulation.compiled import compiling_once
 from sightline.simulation.engine import sources, state
 from sightline.simulation.engine.fleet import PAUSED, ROUTERS, SERVED, Loop, run
+from sightline.simulation.engine.records import Records, gap_edges_s, new_records
 from sightline.simulation.engine.sources import Part, Sources
-from sightline.simulation.engine.state import Facts, Records, Replica, Slots, Tier
+from sightline.simulation.engine.state import Facts, Replica, Slots, Tier
 from sightline.simulation.load import Floats, Integers, Requests, joined
 from sightline.simulation.outcome import (
     COMPLETED,
-    Drafting,
     Interruptions,
     Iterations,
+    Lifetimes,
     Outcome,
     PoolLimits,
     TierUse,
@@ -42,7 +43,7 @@ class Piece(NamedTuple):
     """The rows recorded since the last piece."""
 
     ended: Any
-    """Of `ENDED`: requests."""
+    """Of `ENDED_REQUEST`."""
     log: Any
     """Of `ITERATION`."""
     resumed: Any
@@ -62,15 +63,8 @@ class Pool(NamedTuple):
     @property
     def limits(self) -> PoolLimits:
         """What the replicas have room for."""
-        facts = self.facts
-        return PoolLimits(
-            name=self.name,
-            replicas=facts.replicas,
-            kv_capacity_tokens=facts.blocks * facts.block_tokens,
-            max_sequences=facts.max_sequences,
-            token_budget=facts.token_budget,
-            pass_tokens=facts.pass_tokens,
-        )
+        tokens = self.facts.blocks * self.facts.block_tokens
+        return PoolLimits(name=self.name, replicas=self.facts.replicas, kv_capacity_tokens=tokens)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -110,6 +104,11 @@ class _Simulation:
     records: Records
     scaler: Autoscaler | None = None
 
+    @property
+    def lifetimes(self) -> Lifetimes | None:
+        """Those of replicas that come and go."""
+        return None if self.scaler is None else self.scaler.lifetimes(self.deployment.pools[0].times.request_s)
+
 
 def serve(load: Iterable[Requests], deployment: Deployment, progress: Progress = SILENT) -> Outcome:
     """Serve a load and return its outcome, with a row per request; progress counts requests."""
@@ -135,21 +134,13 @@ class _Course:
         if self.iterations is None:
             simulation = _new(self.deployment, RECORDS)
             log = np.concatenate([piece.log for piece in _pieces(self.parts, simulation)])
-            self.iterations = _iterations(log, self.deployment.pools, simulation.fleet.counts[:, state.POOL])
+            if len(pool_of := simulation.fleet.counts[:, state.POOL]) > 1:
+                log = log[np.argsort(log["start_s"], kind="stable")]
+            block_tokens = np.array([of.facts.block_tokens for of in self.deployment.pools])[pool_of[log["replica"]]]
+            names = ("start_s", "end_s", "replica", "prompt_tokens", "decodes", "running", "waiting")
+            held = log["kv_blocks"] * block_tokens
+            self.iterations = Iterations(**{name: log[name] for name in names}, kv_tokens=held)
         return self.iterations
-
-
-def serve_in_pieces(load: Iterable[Requests], deployment: Deployment) -> Iterator[tuple[Integers, Outcome]]:
-    """Yield the numbers and the outcome of ended requests, piece by piece.
-
-    Each piece has the times between tokens, and what iterations come to, of all so far. No row is kept.
-    """
-    window = _Window()
-    simulation = _new(deployment)
-    for piece in _pieces(window.noted(load), simulation):
-        numbers = np.sort(piece.ended["request"])
-        outcome = _outcome(window.taken(numbers), piece, simulation)
-        yield numbers, replace(outcome, interruptions=Interruptions())
 
 
 class _Window:
@@ -197,7 +188,7 @@ def _new(deployment: Deployment, iterations: int = 0) -> _Simulation:
             fleet=state.new_fleet(pools, [pool.tiers for pool in deployment.pools]),
             slots=np.zeros(0, state.SLOT),
             sources=sources.new_sources(deployment.concurrency, deployment.ramp_up_s),
-            records=state.new_records(room, iterations, len(pools)),
+            records=new_records(room, iterations, len(pools)),
         )
     except MemoryError:
         replicas, most = sum(facts.replicas for facts in pools), max(facts.max_sequences for facts in pools)
@@ -276,12 +267,11 @@ def _outcome(requests: Requests, piece: Piece, simulation: _Simulation) -> Outco
     order = np.argsort(ended["request"])
     ended = ended[order]
     sent = replace(requests, arrival_s=ended["arrival_s"])
-    facts = pools[-1].facts
     requested_s = np.array([pool.times.request_s for pool in pools])
     # Refused requests have no replica, and no times.
     later_s = requested_s[of_replica[ended["replica"]]]
     moved = None
-    if facts.role == state.DECODE:
+    if pools[-1].facts.role == state.DECODE:
         sent_s, ready_s = ended["prefilled_s"] + later_s, ended["ready_s"] + later_s
         moved = Transfers(replica=ended["prefilled_by"], prefilled_s=sent_s, ready_s=ready_s)
     return Outcome(
@@ -294,29 +284,18 @@ def _outcome(requests: Requests, piece: Piece, simulation: _Simulation) -> Outco
         replica=ended["replica"],
         status=ended["status"],
         gap_counts=simulation.records.gaps,
-        gap_edges_s=state.gap_edges_s(),
+        gap_edges_s=gap_edges_s(),
         pools=simulation.deployment.limits,
         interruptions=Interruptions(
             request=resumed["request"],
             from_s=resumed["from_s"] + requested_s[of_replica[resumed["replica"]]],
             to_s=resumed["to_s"] + requested_s[of_replica[resumed["replica"]]],
         ),
-        drafting=Drafting(
-            tokens=facts.pass_tokens - 1, up_to=facts.drafts_up_to, acceptance=facts.acceptance, seed=facts.seed
-        ),
         transfers=moved,
-        lifetimes=None if simulation.scaler is None else simulation.scaler.lifetimes(pools[0].times.request_s),
+        lifetimes=simulation.lifetimes,
         tiers=tuple(_tiers(simulation)),
         work=simulation.records.work,
     )
-
-
-def _iterations(log: Any, pools: Sequence[Pool], pool_of_replica: Integers) -> Iterations:
-    """What was written down of iterations, in order of time."""
-    log = log if len(pool_of_replica) == 1 else log[np.argsort(log["start_s"], kind="stable")]
-    block_tokens = np.array([of.facts.block_tokens for of in pools])[pool_of_replica[log["replica"]]]
-    names = ("start_s", "end_s", "replica", "prompt_tokens", "decodes", "running", "waiting")
-    return Iterations(**{name: log[name] for name in names}, kv_tokens=log["kv_blocks"] * block_tokens)
 
 
 def _tiers(simulation: _Simulation) -> Iterator[TierUse]:
@@ -349,25 +328,28 @@ def serve_streamed(
 
     Percentiles are to 0.1 %, all else is exact. Once somebody asked to stop, the rest of the load is left out.
     """
-    totals, samples, last = Totals(), {key: Histogram() for key in SAMPLED}, None
-    for numbers, piece in serve_in_pieces(load, deployment):
-        times = answered(piece)
-        totals, last = totals + totals_of(piece, times, slo), piece
-        done = numbers[piece.status == COMPLETED]
+    totals, samples = Totals(), {key: Histogram() for key in SAMPLED}
+    window, simulation = _Window(), _new(deployment)
+    for piece in _pieces(window.noted(load), simulation):
+        numbers = np.sort(piece.ended["request"])
+        outcome = replace(_outcome(window.taken(numbers), piece, simulation), interruptions=Interruptions())
+        times = answered(outcome)
+        totals += totals_of(outcome, times, slo)
+        done = numbers[outcome.status == COMPLETED]
         for key, histogram in samples.items():
             histogram.add(done, getattr(times, key))
         if rows is not None:
-            rows(numbers, piece)
+            rows(numbers, outcome)
         progress.advance(numbers.size)
         if progress.cancelled:
             break
     return Summary(
         totals=totals,
         samples=samples,
-        gap_counts=np.zeros(0, np.int64) if last is None else last.gap_counts,
-        gap_edges_s=state.gap_edges_s(),
-        work=state.new_work(len(deployment.pools)) if last is None else last.work,
+        gap_counts=simulation.records.gaps,
+        gap_edges_s=gap_edges_s(),
+        work=simulation.records.work,
         pools=deployment.limits,
-        lifetimes=None if last is None else last.lifetimes,
-        tiers=() if last is None else last.tiers,
+        lifetimes=simulation.lifetimes,
+        tiers=tuple(_tiers(simulation)),
     )

@@ -47,26 +47,23 @@ class Replicas:
         """The engine's constants on these hosts and devices."""
         return self.base.running_on(self.plan.scenario.cluster)
 
-    def running(
-        self, change: Callable[[InferenceConstants], InferenceConstants], factors: tuple[float, float]
-    ) -> "Replicas":
-        """Return the replicas with changed constants, and factors on prompts' and on decode times."""
+    def running(self, change: Callable[[InferenceConstants], InferenceConstants]) -> "Replicas":
+        """Return the replicas with changed constants."""
         base = change(self.base)
-        times = _times(self.worker, base, self.facts, self.passes, self.coarser)
-        return replace(self, base=base, times=at_pace(times, *factors))
+        return replace(self, base=base, times=_times(self.worker, base, self.facts, self.passes, self.coarser))
 
     @property
     def facts(self) -> Facts:
         """Their limits and rules."""
         return deployment.facts_of(self.plan.scenario, self.room.blocks, self.plan.role)
 
-    def pool(self, factors: tuple[float, float] = (1.0, 1.0)) -> Pool:
-        """Return the replicas as the loop takes them, with factors on prompts' and on decode times."""
-        times = self.times if factors == (1.0, 1.0) else at_pace(self.times, *factors)
+    @property
+    def pool(self) -> Pool:
+        """The replicas as the loop takes them."""
         tiers, facts = deployment.tiers_of(self.plan.scenario.plan, self.room.block_bytes), self.facts
         if tiers:
-            facts = facts._replace(token_s=deployment.token_seconds(times, facts))
-        return Pool(facts=facts, times=times, name=self.plan.name, tiers=tiers)
+            facts = facts._replace(token_s=deployment.token_seconds(self.times, facts))
+        return Pool(facts=facts, times=self.times, name=self.plan.name, tiers=tiers)
 
     def with_blocks(self, blocks: int) -> "Replicas":
         """Return the replicas with caches of so many blocks."""
@@ -112,11 +109,9 @@ class Server:
         blocks = tokens // self.scenario.plan.kv_block_tokens
         return replace(self, pools=tuple(of.with_blocks(blocks) for of in self.pools))
 
-    def running(
-        self, change: Callable[[InferenceConstants], InferenceConstants], factors: tuple[float, float] = (1.0, 1.0)
-    ) -> "Server":
-        """Return the replicas with changed constants, and factors on prompts' and on decode times."""
-        return replace(self, pools=tuple(of.running(change, factors) for of in self.pools))
+    def running(self, change: Callable[[InferenceConstants], InferenceConstants]) -> "Server":
+        """Return the replicas with changed constants."""
+        return replace(self, pools=tuple(of.running(change) for of in self.pools))
 
     def at_pace(self, prompts: float, decodes: float) -> "Server":
         """Return the replicas with factors on prompts' and on decode times."""
@@ -141,7 +136,7 @@ class Server:
         """Those of a pool, narrower where its server was measured."""
         mean, split = _mean_request(pool.plan.scenario, self.lengths), self.scenario.plan.disaggregate
         asked = replace(mean, plan=replace(mean.plan, disaggregate=split))
-        sent = partial(deployment.share_of_collectives, pool.pool(), self.lengths)
+        sent = partial(deployment.share_of_collectives, pool.pool, self.lengths)
         first, step = iteration_spreads(asked, pool.constants, sent)
         if self.known is None or not first or not step:
             return first, step
@@ -152,16 +147,12 @@ class Server:
         self,
         scenario: ServingScenario,
         load: Load | None = None,
-        factors: tuple[float, float] = (1.0, 1.0),
         on_remark: Callable[[str], None] = lambda _: None,
         progress: Progress = SILENT,
     ) -> Outcome:
-        """Return what becomes of a scenario's load, or of another one, with factors on prompts' and on decode times.
-
-        ``on_remark`` takes sentences about a trace that was not as it should be.
-        """
+        """Return what becomes of a scenario's load, or of another one; ``on_remark`` takes sentences about a trace."""
         requests = load_of(scenario, on_remark=on_remark) if load is None else load
-        return serve(requests, self.deployment(scenario, factors), progress)
+        return serve(requests, self.deployment(scenario), progress)
 
     @property
     def _waiting_spread(self) -> float:
@@ -182,12 +173,9 @@ class Server:
         spread = self._waiting_spread if time == "ttft_s" else 0.0
         return before_queue, (value * exp(-spread), value * exp(spread))
 
-    def deployment(self, scenario: ServingScenario, factors: tuple[float, float] = (1.0, 1.0)) -> Deployment:
-        """Return the replicas as the loop takes them, with factors on prompts' and on decode times.
-
-        Of equal ones as many as the scenario's plan has, where they come and go at most.
-        """
-        pools = [of.pool(factors) for of in self.pools]
+    def deployment(self, scenario: ServingScenario) -> Deployment:
+        """Return the replicas as the loop takes them: of equal ones as many as the scenario's plan has, or at most."""
+        pools = [of.pool for of in self.pools]
         if len(pools) == 1:
             (pool,) = pools
             scale = scenario.plan.autoscale

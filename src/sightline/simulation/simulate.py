@@ -1,6 +1,6 @@
 """Simulates a serving scenario and returns its profile or its highest rate."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from math import ceil, exp, hypot, inf, log, log10
@@ -16,9 +16,9 @@ from sightline.progress import SILENT, Progress
 from sightline.quantities import percent
 from sightline.scenario import Arrival, ServingScenario, Slo
 from sightline.simulation.autoscaling import usual_target
-from sightline.simulation.capacity import ENOUGH, Capacity, highest_rate, long_enough, searched_as
+from sightline.simulation.capacity import ENOUGH, Capacity, highest_rate, long_enough, searched_as, with_requests
 from sightline.simulation.load import load_of
-from sightline.simulation.outcome import NO_ROOM, REFUSALS
+from sightline.simulation.outcome import NO_ROOM, REFUSALS, Outcome
 from sightline.simulation.results.iterations import busy_by_bound, energy_j, in_a_sentence, pressure
 from sightline.simulation.results.summary import Summary, figures_from, percentiles_of, summary_of, unserved_warnings
 from sightline.simulation.results.times import Interval, error_of_mean, student, too_few
@@ -87,16 +87,13 @@ HELD_BACK = 0.9
 """Share of the places for requests in flight that are taken from which on most requests wait for one."""
 FRONT_END_FULL = 0.9
 """Share of the time from which on the front end limits a server."""
-Factors = tuple[float, float]
-"""On prompts' and on decode times."""
-AS_PREDICTED: Factors = (1.0, 1.0)
 
 
 class Again(Protocol):
-    """Simulates a load again under another scenario or pace."""
+    """Simulates a load again under another scenario or on a server at another pace."""
 
-    def __call__(self, asked: ServingScenario, factors: Factors = AS_PREDICTED, /) -> Summary:
-        """Return what the load of a scenario comes to, with factors on the iteration times."""
+    def __call__(self, asked: ServingScenario, paced: Server = ..., /) -> Summary:
+        """Return what the load of a scenario comes to."""
 
 
 def simulate(
@@ -129,9 +126,10 @@ def simulate(
     """
     parts = None if load is None else list(load)
     server = server_of(scenario, known, parts)
-    if (is_long(scenario) if streamed is None else streamed) and server.fits:
-        return _profile_streamed(server, scenario, parts, intervals=intervals, rows=rows, progress=progress)
-    return profile_of(server, scenario, load=parts, intervals=intervals, progress=progress)
+    streamed = is_long(scenario) if streamed is None else streamed
+    return profile_of(
+        server, scenario, load=parts, intervals=intervals, streamed=streamed, rows=rows, progress=progress
+    )
 
 
 def is_long(scenario: ServingScenario) -> bool:
@@ -146,47 +144,36 @@ def profile_of(
     *,
     load: Load | None = None,
     intervals: bool = True,
+    streamed: bool = False,
+    rows: Rows | None = None,
     progress: Progress = SILENT,
 ) -> Profile:
-    """Return the profile of a load on a server that is ready."""
+    """Return the profile of a load on a server that is ready, as `simulate` does."""
     if not server.fits:
         return _unfit(server, scenario, sum(map(len, load_of(scenario) if load is None else load)))
     remarks: list[str] = []
     slo = scenario.workload.slo
-    outcome = server.serve(scenario, load, on_remark=remarks.append, progress=progress)
 
-    def run(question: ServingScenario, factors: Factors = AS_PREDICTED) -> Summary:
-        return summary_of(server.serve(question, load, factors, progress=progress), slo)
+    def served(question: ServingScenario, paced: Server = server, rows: Rows | None = None) -> Outcome | Summary:
+        if not streamed:
+            return paced.serve(question, load, remarks.append, progress)
+        parts, shape = load_of(question, on_remark=remarks.append) if load is None else load, question.workload.requests
+        progress.begin(None if shape is None else shape.count, "simulating requests")
+        return serve_streamed(parts, paced.deployment(question), slo, rows, progress)
 
-    again = run if intervals and not progress.cancelled else None
-    profile = _profile(server, scenario, summary_of(outcome, slo), again, remarks, is_drawn=load is None)
-    return profile.replace(outcome=outcome)
+    def summed_up(found: Outcome | Summary) -> Summary:
+        return summary_of(found, slo) if isinstance(found, Outcome) else found
 
+    def again(question: ServingScenario, paced: Server = server) -> Summary:
+        return summed_up(served(question, paced))
 
-def _profile_streamed(
-    server: Server,
-    scenario: ServingScenario,
-    load: Load | None,
-    *,
-    intervals: bool,
-    rows: Rows | None,
-    progress: Progress,
-) -> Profile:
-    """Return the profile of a load of which no rows are kept."""
-    remarks: list[str] = []
-    slo = scenario.workload.slo
-
-    def run(question: ServingScenario, factors: Factors = AS_PREDICTED, rows: Rows | None = None) -> Summary:
-        parts = load_of(question, on_remark=remarks.append) if load is None else load
-        requests = question.workload.requests
-        progress.begin(None if requests is None else requests.count, "simulating requests")
-        return serve_streamed(parts, server.deployment(question, factors), slo, rows, progress)
-
-    summary = run(scenario, rows=rows)
-    again = run if intervals and not progress.cancelled else None
-    profile = _profile(server, scenario, summary, again, remarks, is_drawn=load is None)
-    stopped = (f"stopped after {summary.totals.requests:,} requests",) if progress.cancelled else ()
-    return profile.replace(summary=summary, warnings=(*profile.warnings, *stopped))
+    found = served(scenario, rows=rows)
+    repeats = again if intervals and not progress.cancelled else None
+    profile = _profile(server, scenario, summed_up(found), repeats, remarks, is_drawn=load is None)
+    if isinstance(found, Outcome):
+        return profile.replace(outcome=found)
+    stopped = (f"stopped after {found.totals.requests:,} requests",) if progress.cancelled else ()
+    return profile.replace(summary=found, warnings=(*profile.warnings, *stopped))
 
 
 def _profile(
@@ -216,12 +203,8 @@ def _profile(
     warnings = (*_warnings(scenario), *dict.fromkeys(remarks), *figures.pop("warnings"))
     warnings += (*_load_warnings(server, scenario, figures),)
     effort = cache(partial(_effort, server, summary, figures))
-    later: dict[str, Any] = {name: partial(_part_of, effort, name) for name in EFFORT}
+    later: dict[str, Any] = {name: lambda _, name=name: effort()[name] for name in EFFORT}
     return Profile(**_about(server, scenario), **figures, **later, warnings=warnings)
-
-
-def _part_of(effort: Callable[[], Mapping[str, Any]], name: str, _: Profile) -> Any:
-    return effort()[name]
 
 
 def _at_ends(
@@ -236,13 +219,13 @@ def _at_ends(
     Where its ``beginning`` settles they are scaled from that, which is simulated at both ends and as predicted: all
     three have the same requests, so that most of what is by chance in them is not in their ratios.
     """
-    slo, factors = scenario.workload.slo, server.end_factors
-    if factors and beginning is not None:
+    slo, ends = scenario.workload.slo, [server.at_pace(*factors) for factors in server.end_factors]
+    if ends and beginning is not None:
         values = flatten({key: figures[key] for key in SPREAD_KEYS})
         runs: list[Summary] = []
         # The slow end first, which is the last to settle.
         while len(runs) < 3 and (not runs or _settles(runs[-1], scenario)):
-            runs.append(again(beginning, (factors[1], factors[0], AS_PREDICTED)[len(runs)]))
+            runs.append(again(beginning, (ends[1], ends[0], server)[len(runs)]))
         slow, *others = (flatten(figures_from(run, slo)) for run in runs)
         if len(others) == 2 and _settles(runs[-1], scenario):
             fast, first = others
@@ -250,7 +233,7 @@ def _at_ends(
             if same and all(first[key] for key, value in values.items() if value):
                 known = {key: value / first[key] for key, value in values.items() if value}
                 return [{key: ratio * (end[key] or 0.0) for key, ratio in known.items()} for end in (fast, slow)]
-    return [flatten(figures_from(again(scenario, each), slo)) for each in factors]
+    return [flatten(figures_from(again(scenario, paced), slo)) for paced in ends]
 
 
 def _beginning(scenario: ServingScenario, figures: Mapping[str, Any]) -> ServingScenario | None:
@@ -262,7 +245,7 @@ def _beginning(scenario: ServingScenario, figures: Mapping[str, Any]) -> Serving
     count = max(BEGINNING, ceil(LATENCIES * running))
     if 2 * count > shape.count:
         return None
-    return replace(scenario, workload=replace(scenario.workload, requests=replace(shape, count=count)))
+    return with_requests(scenario, count)
 
 
 def _settles(run: Summary, scenario: ServingScenario) -> bool:
@@ -280,8 +263,7 @@ def _too_much(scenario: ServingScenario, figures: Mapping[str, Any], again: Agai
     answered, waits_s = figures["requests_per_s"], figures["queue_s"] or 0.0
     if shape is None or arrival.rate is None or answered > KEPT_UP * arrival.rate:
         return
-    quarter = replace(shape, count=ceil(shape.count / 4))
-    first = again(replace(scenario, workload=replace(scenario.workload, requests=quarter)))
+    first = again(with_requests(scenario, ceil(shape.count / 4)))
     before_s = figures_from(first, scenario.workload.slo)["queue_s"] or 0.0
     if waits_s > GROWING * before_s and waits_s > NOTICED * figures["latency_s"]["mean"]:
         yield (

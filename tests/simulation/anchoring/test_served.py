@@ -21,7 +21,7 @@ SCENARIO = serving(count=150, arrival={"process": "poisson", "rate": 6.0}, **LEN
 
 def other(shift, pace=1.0):
     """The server of the scenario with other constants, all of it slower by a factor."""
-    return server_of(SCENARIO).running(lambda base: constants_at(base, shift), (pace, pace))
+    return server_of(SCENARIO).running(lambda base: constants_at(base, shift)).at_pace(pace, pace)
 
 
 def measured(server, scenario=SCENARIO, name="ours"):
@@ -71,7 +71,7 @@ def test_time_before_the_queue_is_learned_as_such():
 
 def test_what_no_constant_explains_of_a_load_is_told():
     # Nothing of the engine differs: this load alone takes twice as long, as on a machine that does other work too.
-    known = taught(measured(server_of(SCENARIO).running(lambda base: base, (2.0, 2.0))))
+    known = taught(measured(server_of(SCENARIO).at_pace(2.0, 2.0)))
     (said,) = known.to_dicts("generation")
     lessons = {one["constant"]: one for one in said["learned"]}
     for name in ("prompt_times", "decode_times"):

@@ -9,6 +9,7 @@ import sightline as sl
 from sightline.scenario.generation import Speculation
 from sightline.simulation.engine.sequences import accepted_drafts
 from sightline.simulation.outcome import COMPLETED
+from sightline.simulation.server import server_of
 
 PASSES = 20_000
 
@@ -65,17 +66,16 @@ def test_drafts_that_end_above_a_number_of_sequences_are_those_of_fewer_or_none(
 
 
 def test_every_token_of_a_request_has_a_time():
-    outcome = sl.simulate(
-        serving(
-            # Its answers wait for no front end, so that they are there when iterations end.
-            plan={"framework": "lmdeploy", "speculative": {"tokens": 4, "acceptance": 0.8}},
-            arrival={"process": "all_at_once"},
-        ),
-        intervals=False,
-    ).outcome
+    scenario = serving(
+        # Its answers wait for no front end, so that they are there when iterations end.
+        plan={"framework": "lmdeploy", "speculative": {"tokens": 4, "acceptance": 0.8}},
+        arrival={"process": "all_at_once"},
+    )
+    server = server_of(scenario)
+    outcome = server.serve(scenario)
     assert (outcome.status == COMPLETED).all()
     for row in range(10):
-        times_s = token_times_s(outcome, row)
+        times_s = token_times_s(outcome, row, server.pools[-1].facts)
         assert times_s.size == outcome.requests.output_tokens[row]
         assert (np.diff(times_s) >= 0).all()
         assert times_s[-1] == pytest.approx(outcome.last_token_s[row])

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from served_outcomes import work_of
 
-from sightline.simulation.engine.state import FIRST_S, MOMENTS
+from sightline.simulation.engine.records import FIRST_S, MOMENTS
 from sightline.simulation.outcome import Iterations, PoolLimits
 from sightline.simulation.results.iterations import Moments
 

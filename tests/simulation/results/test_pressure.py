@@ -10,7 +10,7 @@ from serving_scenarios import serving
 from sightline.prediction.generation.batch_profile import engine_constants
 from sightline.prediction.generation.replica import worker_of
 from sightline.simulation.deployment import alike
-from sightline.simulation.results.iterations import busy_by_bound, energy_j, in_a_sentence, iteration_sums_of, pressure
+from sightline.simulation.results.iterations import busy_by_bound, energy_j, in_a_sentence, pressure
 
 FULL = [(0.0, 1.0, 1000), (1.0, 2.0, 1000)]
 
@@ -27,8 +27,7 @@ def told(
     run = outcome([0.0], kv=kv)
     rows = replace(run.iterations, waiting=np.full(len(kv), waiting))
     (limits,) = run.pools
-    limits = replace(limits, max_sequences=max_sequences, token_budget=token_budget)
-    (sums,) = iteration_sums_of(work_of(rows, limits), 1)
+    (sums,) = work_of(rows, limits, max_sequences=max_sequences, token_budget=token_budget).sums
     return in_a_sentence(pressure(sums, duration_s, 1), "memory", queued)
 
 
@@ -54,7 +53,7 @@ def test_busy_time_is_split_by_what_bounds_it_and_costs_energy():
     scenario = alike(serving(), 1, 1)
     worker, (constants, _) = worker_of(scenario), engine_constants(scenario)
     run = outcome([0.0], kv=FULL)
-    (sums,) = iteration_sums_of(run.work, 1)
+    (sums,) = run.work.sums
     busy, joules = busy_by_bound(worker, constants.running_on(scenario.cluster), sums)
     assert sum(busy.values()) == pytest.approx(2.0)
     device = scenario.cluster.device

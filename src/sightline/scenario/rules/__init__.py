@@ -107,8 +107,8 @@ def generation_questions(
         if known.keys() >= set(ENGINE_DEGREES)
     }
     # No single degree is the plan's: rules about degrees were asked of each kind of workers.
-    degrees = ("tensor_parallel", "pipeline_parallel", "expert_parallel")
-    shared = {k: v for k, v in {**facts, **pools["decode"]}.items() if k not in degrees}
+    of_pools = ("tensor_parallel", "pipeline_parallel", "expert_parallel")
+    shared = {k: v for k, v in {**facts, **pools["decode"]}.items() if k not in of_pools}
     yield GENERATION_RULES, shared | taken
 
 

@@ -391,17 +391,12 @@ def publish(rep: Replica, slots: Slots, slot: int, tokens: int, block_tokens: in
     if slots[slot].session_id < 0 and (slots[slot].preemptions == 0 or not has_tiers(rep)):
         shared = slots[slot].prefix_tokens // block_tokens if slots[slot].prefix_id >= 0 else 0
         last = min(last, shared)
-    _publish_blocks(rep, slots, slot, last, block_tokens)
+    publish_blocks(rep, slots, slot, last, block_tokens)
 
 
 @compiled
-def publish_all(rep: Replica, slots: Slots, slot: int, tokens: int, block_tokens: int) -> None:
-    """Let a sequence that is put off find all of its full blocks again."""
-    _publish_blocks(rep, slots, slot, tokens // block_tokens, block_tokens)
-
-
-@compiled
-def _publish_blocks(rep: Replica, slots: Slots, slot: int, last: int, block_tokens: int) -> None:
+def publish_blocks(rep: Replica, slots: Slots, slot: int, last: int, block_tokens: int) -> None:
+    """Let others find a sequence's blocks up to the ``last``."""
     row = rep.table[slots[slot].place]
     for i in range(slots[slot].keyed, last):
         rep.counts[state.POOLED] -= 1

@@ -12,6 +12,7 @@ from sightline.simulation.compiled import compiled, entry
 from sightline.simulation.engine import state
 from sightline.simulation.engine.blocks import hits, prefetch, view
 from sightline.simulation.engine.lists import append_ready, append_waiting, drop, leave_ready, leave_waiting
+from sightline.simulation.engine.records import REQUESTS, Records
 from sightline.simulation.engine.replica import advance, advance_together, any_sent, transfer_all, write_down
 from sightline.simulation.engine.sequences import abort, blocks_for, to_compute
 from sightline.simulation.engine.sources import (
@@ -34,7 +35,7 @@ from sightline.simulation.engine.sources import (
     push_due,
     take_slot,
 )
-from sightline.simulation.engine.state import Facts, FactsOfPools, Records, Replica, Slots
+from sightline.simulation.engine.state import Facts, FactsOfPools, Replica, Slots
 from sightline.simulation.load import Floats
 from sightline.simulation.times import PackedTimes
 
@@ -205,14 +206,14 @@ def run(loop: Loop, part: Part, transfers: Floats, router: int, think_s: float, 
             _free_slots(loop, think_s)
             return FULL_RECORDS
         sent = transfer_all(fleet, loop.slots, sources, transfers, entries) if entries < fleet.counts.shape[0] else 0
-        if records.rows[state.REQUESTS] > sources.counts[READ] or sent > 0:
+        if records.rows[REQUESTS] > sources.counts[READ] or sent > 0:
             continue
         if until == np.inf:
             return SERVED
         if until == pause_s:
             left = min(from_outside_s, fleet.clocks[_earliest(fleet), state.NEXT])
             return PAUSED if left < np.inf else SERVED
-        if records.rows[state.REQUESTS] == records.ended.size:
+        if records.rows[REQUESTS] == records.ended.size:
             return FULL_RECORDS
         if until != deadline_s:
             _arrive(loop, part, router, until)
@@ -227,7 +228,7 @@ def _free_slots(loop: Loop, think_s: float) -> None:
     The loop's times are those at which its requests were sent, ``request_s`` before the engine saw them.
     """
     sources, slots, records = loop.sources, loop.slots, loop.records
-    for i in range(sources.counts[READ], records.rows[state.REQUESTS]):
+    for i in range(sources.counts[READ], records.rows[REQUESTS]):
         slot, r = records.ended[i].slot, records.ended[i].replica
         pool = 0 if r == state.NOTHING else loop.fleet.counts[r, state.POOL]
         # Its last token may have come while it stood in the front end behind others.
@@ -235,7 +236,7 @@ def _free_slots(loop: Loop, think_s: float) -> None:
             records.ended[i].status, slots[slot].token_s = outcome.TIMED_OUT, _given_up_s(loop, slot, r)
             records.ended[i].scheduled_s = records.ended[i].first_s = records.ended[i].last_s = np.nan
         note_end(sources, slots, slot, slots[slot].token_s + loop.times.figures[pool].request_s, think_s)
-    sources.counts[READ] = records.rows[state.REQUESTS]
+    sources.counts[READ] = records.rows[REQUESTS]
 
 
 @compiled
@@ -293,12 +294,12 @@ def _advance_all(loop: Loop, until: float) -> bool:
                 second = min(second, fleet.clocks[r, state.NEXT])
         if fleet.clocks[first, state.NEXT] >= until:
             return True
-        ends = loop.records.rows[state.REQUESTS]
+        ends = loop.records.rows[REQUESTS]
         horizon = min(until, max(second, np.nextafter(fleet.clocks[first, state.NEXT], np.inf)))
         if not _advance(loop, first, horizon, answered):
             return False
         behind = first + loop.facts[fleet.counts[first, state.POOL]].lockstep
-        if loop.records.rows[state.REQUESTS] > ends or any_sent(fleet, first, behind):
+        if loop.records.rows[REQUESTS] > ends or any_sent(fleet, first, behind):
             return True
 
 

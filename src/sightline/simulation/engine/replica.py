@@ -23,6 +23,14 @@ from sightline.simulation.engine.lists import (
     pop_end,
 )
 from sightline.simulation.engine.policies import STATIC, schedule
+from sightline.simulation.engine.records import (
+    ITERATIONS,
+    REQUESTS,
+    RESUMPTIONS,
+    Records,
+    note_gaps,
+    note_iteration,
+)
 from sightline.simulation.engine.sequences import (
     begin_decoding,
     blocks_for,
@@ -38,7 +46,7 @@ from sightline.simulation.engine.sequences import (
     whole_blocks,
 )
 from sightline.simulation.engine.sources import Sources, push_due
-from sightline.simulation.engine.state import Facts, Records, Replica, Slots, note_gaps
+from sightline.simulation.engine.state import Facts, Replica, Slots
 from sightline.simulation.load import Floats
 from sightline.simulation.outcome import COMPLETED, NO_ROOM, OVER_BUDGET
 from sightline.simulation.times import CONTEXT_BITS, PackedTimes, place_on, shared_seconds, step_seconds
@@ -56,14 +64,14 @@ def advance(
     to_first_end: bool,
 ) -> bool:
     """Run iterations that end before ``until``, or until a request leaves; return False where the records are full."""
-    ends = records.rows[state.REQUESTS]
+    ends = records.rows[REQUESTS]
     while rep.clocks[state.NEXT] < until:
-        if records.log.size > 0 and records.rows[state.ITERATIONS] == records.log.size:
+        if records.log.size > 0 and records.rows[ITERATIONS] == records.log.size:
             return False
         if _repeats(rep, facts):
             _repeat_until(rep, facts, times, until, number, records)
             continue
-        most = max(records.rows[state.REQUESTS], records.rows[state.RESUMPTIONS])
+        most = max(records.rows[REQUESTS], records.rows[RESUMPTIONS])
         if records.ended.size - most <= rep.counts[state.RUNNING]:
             return False
         _finish(rep, slots, facts, number, records)
@@ -72,7 +80,7 @@ def advance(
             _refuse_first(rep, slots, facts, number, records)
             continue
         _start(rep, facts, times, rep.clocks[state.NEXT] + _seconds(rep, times, facts, 0.0), number, records)
-        if to_first_end and (records.rows[state.REQUESTS] > ends or rep.counts[state.FIRST_SENT] != state.NOTHING):
+        if to_first_end and (records.rows[REQUESTS] > ends or rep.counts[state.FIRST_SENT] != state.NOTHING):
             return True
     return True
 
@@ -92,12 +100,12 @@ def advance_together(
 
     Each schedules by itself; an iteration takes what that of the busiest takes, and idle ranks go along.
     """
-    ends, behind = records.rows[state.REQUESTS], first + facts.lockstep
+    ends, behind = records.rows[REQUESTS], first + facts.lockstep
     places = facts.lockstep * (facts.max_sequences + 1)
     while fleet.clocks[first, state.NEXT] < until:
-        if records.log.size > 0 and records.rows[state.ITERATIONS] + facts.lockstep > records.log.size:
+        if records.log.size > 0 and records.rows[ITERATIONS] + facts.lockstep > records.log.size:
             return False
-        most = max(records.rows[state.REQUESTS], records.rows[state.RESUMPTIONS])
+        most = max(records.rows[REQUESTS], records.rows[RESUMPTIONS])
         if records.ended.size - most <= places:
             return False
         refused = False
@@ -118,7 +126,7 @@ def advance_together(
         ends_s = fleet.clocks[first, state.NEXT] + longest if refused or longest > 0.0 else np.inf
         for r in range(first, behind):
             _start(view(fleet, r), facts, times, ends_s, r, records)
-        if to_first_end and (records.rows[state.REQUESTS] > ends or any_sent(fleet, first, behind)):
+        if to_first_end and (records.rows[REQUESTS] > ends or any_sent(fleet, first, behind)):
             return True
     return True
 
@@ -172,7 +180,7 @@ def _repeat_until(rep: Replica, facts: Facts, times: PackedTimes, until: float, 
 
     What stays as it is for all these steps is read and written once.
     """
-    counts, clocks, logged = rep.counts, rep.clocks, records.log.size
+    counts, clocks, logged, request_s = rep.counts, rep.clocks, records.log.size, times.figures.request_s
     decoding, sequences = counts[state.DECODING], counts[state.DECODING] + counts[state.GHOSTS]
     context, first = counts[state.CONTEXT] + counts[state.GHOST_CONTEXT], counts[state.STEPS]
     started_s, next_s, shown_s = clocks[state.STARTED], clocks[state.NEXT], clocks[state.SHOWN]
@@ -180,7 +188,7 @@ def _repeat_until(rep: Replica, facts: Facts, times: PackedTimes, until: float, 
     held, iterations = facts.blocks - counts[state.FREE_BLOCKS], records.rows
     last = min(first + counts[state.REPEATS], next_end(rep) - 1)
     step, taken, room = first, 0, counts[state.FREE_BLOCKS] - facts.spare_blocks
-    while next_s < until and step < last and (logged == 0 or iterations[state.ITERATIONS] < logged):
+    while next_s < until and step < last and (logged == 0 or iterations[ITERATIONS] < logged):
         need = next_blocks(rep, facts, step + 1)
         if taken + need > room:
             break
@@ -193,8 +201,8 @@ def _repeat_until(rep: Replica, facts: Facts, times: PackedTimes, until: float, 
         note_gaps(records.gaps, shown_s - decoded_s, decoding)
         decoded_s, started_s = shown_s, next_s
         context += sequences
-        next_s += _decode_seconds(times, facts, sequences, context)
-        _note(rep, facts, times, started_s, next_s, number, records, 0, held + taken)
+        next_s += round_seconds(times, facts, sequences, context, 0, 0, 0.0)
+        note_iteration(records, counts, facts, request_s, number, started_s, next_s, 0, held + taken)
     steps = step - first
     take(rep, taken)
     if facts.reserves == state.ANSWER:
@@ -206,14 +214,6 @@ def _repeat_until(rep: Replica, facts: Facts, times: PackedTimes, until: float, 
     counts[state.GHOST_CONTEXT] += steps * counts[state.GHOSTS]
     clocks[state.STARTED], clocks[state.NEXT], clocks[state.SHOWN] = started_s, next_s, shown_s
     clocks[state.DECODED], clocks[state.FRONT] = decoded_s, front_s
-
-
-@compiled
-def _decode_seconds(times: PackedTimes, facts: Facts, sequences: int, context: int) -> float:
-    """Seconds of an iteration that only decodes."""
-    if facts.stages > 1:
-        return round_seconds(times, facts, sequences, context, 0, 0, 0.0)
-    return step_seconds(times, sequences, context, 0, 0, 0.0)
 
 
 @compiled
@@ -233,11 +233,8 @@ def _seconds(rep: Replica, times: PackedTimes, facts: Facts, further_s: float) -
     sequences = context = 0
     if decodes > 0:
         sequences, context = decodes + counts[state.GHOSTS], counts[state.CONTEXT] + counts[state.GHOST_CONTEXT]
-    if facts.stages > 1:
-        seconds = round_seconds(times, facts, sequences, context, tokens, prompts, rep.clocks[state.ATTENTION])
-    else:
-        seconds = step_seconds(times, sequences, context, tokens, prompts, rep.clocks[state.ATTENTION] + further_s)
-    loading = rep.clocks[state.LOADING]
+    attention_s, loading = rep.clocks[state.ATTENTION] + further_s, rep.clocks[state.LOADING]
+    seconds = round_seconds(times, facts, sequences, context, tokens, prompts, attention_s)
     return max(seconds, loading) if facts.loads_along else seconds + loading
 
 
@@ -245,7 +242,7 @@ def _seconds(rep: Replica, times: PackedTimes, facts: Facts, further_s: float) -
 def round_seconds(
     times: PackedTimes, facts: Facts, decodes: int, context_sum: int, new_tokens: int, prompts: int, attention_s: float
 ) -> float:
-    """Return the seconds of a pipeline's round, in which each of its micro-batches passes all stages once.
+    """Return the seconds of an iteration; of a pipeline, of a round in which each micro-batch passes all stages once.
 
     Decoding sequences are spread evenly over as many micro-batches as stages; prompts fill one after the other up to
     its share of the budget. Micro-batches follow each other in order, so that a round takes what the heaviest does.
@@ -253,7 +250,7 @@ def round_seconds(
     n = blocks_for(decodes, facts.stages)
     context = context_sum * n // decodes if decodes > 0 else 0
     if prompts == 0:
-        return step_seconds(times, n, context, 0, 0, 0.0)
+        return step_seconds(times, n, context, 0, 0, attention_s)
     room = max(facts.token_budget // facts.stages - n * facts.pass_tokens, 1)
     taken = min(max(blocks_for(new_tokens, room), 1), facts.stages)
     tokens, parts = blocks_for(new_tokens, taken), blocks_for(prompts, taken)
@@ -267,38 +264,7 @@ def _start(rep: Replica, facts: Facts, times: PackedTimes, ends_s: float, number
     rep.clocks[state.STARTED], rep.clocks[state.NEXT] = now, ends_s
     if counts[state.BATCH_DECODES] + counts[state.BATCH_PROMPTS] > 0:
         tokens, held = counts[state.BATCH_TOKENS], facts.blocks - counts[state.FREE_BLOCKS]
-        _note(rep, facts, times, now, ends_s, number, records, tokens, held)
-
-
-@compiled
-def _note(
-    rep: Replica,
-    facts: Facts,
-    times: PackedTimes,
-    begin_s: float,
-    ends_s: float,
-    number: int,
-    records: Records,
-    tokens: int,
-    held: int,
-) -> None:
-    """Note an iteration with so many ``tokens`` of prompts, and of whose blocks so many are ``held``."""
-    counts, later_s = rep.counts, times.figures.request_s
-    decodes, running, waiting = (
-        counts[state.BATCH_DECODES],
-        counts[state.RUNNING],
-        counts[state.WAITING] + counts[state.READY],
-    )
-    begin_s, ends_s = begin_s + later_s, ends_s + later_s
-    state.note_iteration(
-        records.work, facts, counts[state.POOL], begin_s, ends_s, tokens, decodes, running, waiting, held
-    )
-    if records.log.size > 0:
-        row = records.log[records.rows[state.ITERATIONS]]
-        row.start_s, row.end_s, row.replica = begin_s, ends_s, number
-        row.prompt_tokens, row.decodes = tokens, decodes
-        row.running, row.waiting, row.kv_blocks = running, waiting, held
-        records.rows[state.ITERATIONS] += 1
+        note_iteration(records, counts, facts, times.figures.request_s, number, now, ends_s, tokens, held)
 
 
 @compiled
@@ -394,10 +360,10 @@ def _finish_prompts(rep: Replica, slots: Slots, facts: Facts, number: int, recor
 def _note_resumption(slots: Slots, slot: int, now: float, number: int, records: Records) -> None:
     """Note the next token of a request that had been put off."""
     note_gaps(records.gaps, now - slots[slot].token_s, 1)
-    row = records.resumed[records.rows[state.RESUMPTIONS]]
+    row = records.resumed[records.rows[RESUMPTIONS]]
     row.request, row.replica = slots[slot].request, number
     row.from_s, row.to_s = slots[slot].token_s, now
-    records.rows[state.RESUMPTIONS] += 1
+    records.rows[RESUMPTIONS] += 1
 
 
 @compiled
@@ -459,7 +425,7 @@ def _refuse_first(rep: Replica, slots: Slots, facts: Facts, number: int, records
 @compiled
 def write_down(slots: Slots, slot: int, now: float, status: int, number: int, records: Records) -> None:
     """Write down what became of a request; its slot is free again once that was read."""
-    row = records.ended[records.rows[state.REQUESTS]]
+    row = records.ended[records.rows[REQUESTS]]
     served = status == COMPLETED
     row.request, row.arrival_s = slots[slot].request, slots[slot].arrival_s
     row.scheduled_s = slots[slot].scheduled_s if served else np.nan
@@ -470,7 +436,7 @@ def write_down(slots: Slots, slot: int, now: float, status: int, number: int, re
     row.prefilled_by = slots[slot].prefilled_by
     row.replica, row.status = number, status
     row.slot, slots[slot].token_s = slot, now
-    records.rows[state.REQUESTS] += 1
+    records.rows[REQUESTS] += 1
 
 
 @compiled

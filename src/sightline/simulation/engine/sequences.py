@@ -4,7 +4,7 @@ from typing import Final
 
 from sightline.simulation.compiled import compiled, entry
 from sightline.simulation.engine import state
-from sightline.simulation.engine.blocks import give_up, hold_cached, mixed, publish, publish_all, take
+from sightline.simulation.engine.blocks import give_up, hold_cached, mixed, publish, publish_blocks, take
 from sightline.simulation.engine.lists import (
     append_running,
     append_seen,
@@ -371,7 +371,7 @@ def _stop(rep: Replica, slots: Slots, slot: int, granted: int, facts: Facts) -> 
     elif slots[slot].done_at == state.UNFINISHED_PROMPT:
         _forget_partial(rep, slots, slot)
     if facts.prefix_cache and facts.published != state.ENDED:
-        publish_all(rep, slots, slot, findable, facts.block_tokens)
+        publish_blocks(rep, slots, slot, findable // facts.block_tokens, facts.block_tokens)
     leave_running(rep, slots, slot)
     _release(rep, slots[slot].place, slots[slot].keyed, slots[slot].keyed, blocks + granted)
     rep.counts[state.ENDS] += 1

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -14,7 +14,7 @@ from sightline.profile import BOUNDS
 from sightline.program import Batch, Collective, decoding, prompts
 from sightline.quantities import Number, percent
 from sightline.scenario import GenerationPlan
-from sightline.simulation.engine.state import END, MOMENT_S, Work, new_work
+from sightline.simulation.engine.records import END, MOMENT_S, Work, new_work
 from sightline.simulation.load import Floats
 from sightline.simulation.outcome import Flags, Iterations, Lifetimes, Outcome
 from sightline.simulation.times import in_loop
@@ -95,80 +95,11 @@ def _pieces(worker: Worker, constants: InferenceConstants, batch: Batch, own: di
             yield Piece(part=part, module="pipeline", name="send-recv", share=share, is_communication=True)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PassSums:
-    """Sums over iterations of one kind."""
-
-    iterations: int = 0
-    seconds: float = 0.0
-    prompt_tokens: int = 0
-    decodes: int = 0
-    context_tokens: float = 0.0
-    """Tokens in use per running sequence, summed over iterations."""
-
-    def __add__(self, other: "PassSums") -> "PassSums":
-        """The sums of both."""
-        return PassSums(**{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(PassSums)})
-
-
-OF_BOTH: Final = ("waiting_s", "cache_full_s", "sequences_full_s", "budget_full_s", "kv_token_s")
-MOST: Final = ("most_kv_tokens", "most_running")
-"""Sums, and greatest values, of iterations of both kinds."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IterationSums:
-    """Sums over the iterations of equal replicas, or of all."""
-
-    with_prompts: PassSums = PassSums()
-    without: PassSums = PassSums()
-    waiting_s: float = 0.0
-    """With requests waiting after scheduling."""
-    cache_full_s: float = 0.0
-    """Of these seconds: running requests hold the KV cache."""
-    sequences_full_s: float = 0.0
-    """Of these seconds: as many requests run as may."""
-    budget_full_s: float = 0.0
-    """Of these seconds: the iteration has as many tokens as it may."""
-    kv_token_s: float = 0.0
-    """Tokens of the cache in use, times seconds."""
-    most_kv_tokens: int = 0
-    most_running: int = 0
-
-    @property
-    def seconds(self) -> float:
-        """Seconds with an iteration under way."""
-        return self.with_prompts.seconds + self.without.seconds
-
-    @property
-    def iterations(self) -> int:
-        """How many there were."""
-        return self.with_prompts.iterations + self.without.iterations
-
-    def __add__(self, other: "IterationSums") -> "IterationSums":
-        """The sums of both."""
-        sums = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(IterationSums)}
-        return IterationSums(**sums | {name: max(getattr(self, name), getattr(other, name)) for name in MOST})
-
-
-def iteration_sums_of(work: Work | None, pools: int) -> tuple[IterationSums, ...]:
-    """Return the sums over the iterations of each pool of replicas."""
-    return (IterationSums(),) * pools if work is None else tuple(map(_sums_of, work.sums))
-
-
-def _sums_of(kinds: Any) -> IterationSums:
-    """The sums over the iterations of a pool that only decode, and over those with prompts."""
-    without, with_prompts = (PassSums(**{f.name: kind[f.name].item() for f in fields(PassSums)}) for kind in kinds)
-    both = {name: kinds[name].sum().item() for name in OF_BOTH}
-    most = {name: kinds[name].max().item() for name in MOST}
-    return IterationSums(with_prompts=with_prompts, without=without, **both, **most)
-
-
-def busy_by_bound(worker: Worker, constants: InferenceConstants, sums: IterationSums) -> tuple[dict[str, float], float]:
+def busy_by_bound(worker: Worker, constants: InferenceConstants, sums: Any) -> tuple[dict[str, float], float]:
     """Return the seconds of all ranks with an iteration under way, by what bounds it (``BOUNDS``), and their joules.
 
-    The joules are those of one device per rank. Iterations with prompts and those without are each split as their mean
-    one. Left out: prompts behind a cached context.
+    ``sums`` are those of a pool, of `WORK`. The joules are those of one device per rank. Iterations with prompts and
+    those without are each split as their mean one. Left out: prompts behind a cached context.
     """
     busy, joules, watts = dict.fromkeys(BOUNDS, 0.0), 0.0, watts_of(worker.scenario.cluster)
     for batch, seconds in _mean_batches(sums, worker.plan):
@@ -189,17 +120,17 @@ def busy_by_bound(worker: Worker, constants: InferenceConstants, sums: Iteration
     return busy, joules
 
 
-def _mean_batches(sums: IterationSums, plan: GenerationPlan) -> Iterator[tuple[Batch, float]]:
+def _mean_batches(sums: Any, plan: GenerationPlan) -> Iterator[tuple[Batch, float]]:
     """Yield the mean batch of iterations with prompts and in those without, and the seconds of each kind."""
-    for kind in (sums.with_prompts, sums.without):
-        if not kind.iterations:
-            continue
-        new, decodes = kind.prompt_tokens / kind.iterations, kind.decodes / kind.iterations
-        groups = [prompts(1.0, new)] if new else []
-        context = kind.context_tokens / kind.iterations
-        groups += [decoding(decodes, context, 1.0 + plan.drafted(decodes))] if decodes else []
-        if groups:
-            yield Batch.of(*groups), kind.seconds
+    for kind in sums[::-1]:
+        if kind["iterations"]:
+            new, decodes, context = (
+                float(kind[name] / kind["iterations"]) for name in ("prompt_tokens", "decodes", "context_tokens")
+            )
+            groups = [prompts(1.0, new)] if new else []
+            groups += [decoding(decodes, context, 1.0 + plan.drafted(decodes))] if decodes else []
+            if groups:
+                yield Batch.of(*groups), float(kind["seconds"])
 
 
 def energy_j(worker: Worker, busy: Mapping[str, float], busy_j: float, duration_s: float) -> float:
@@ -221,6 +152,10 @@ QUEUED = 0.03
 """Share of the latency in the queue from which they do."""
 
 
+CAUSES: Final = ("cache_full", "sequences_full", "budget_full")
+"""Why requests wait."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pressure:
     """Shares of the time."""
@@ -237,20 +172,15 @@ class Pressure:
     """Of the waiting time: the iteration has as many tokens as it may."""
 
 
-def pressure(sums: IterationSums, duration_s: float, replicas: float) -> Pressure | None:
-    """Return how the time was spent; None without recorded iterations."""
-    if not sums.iterations or duration_s <= 0:
+def pressure(sums: Any, duration_s: float, replicas: float) -> Pressure | None:
+    """Return how the time of a pool with these sums, of `WORK`, was spent; None without recorded iterations."""
+    if not sums["iterations"].any() or duration_s <= 0:
         return None
-
-    def of_waiting(seconds: float) -> float:
-        return seconds / sums.waiting_s if sums.waiting_s else 0.0
-
+    seconds, waiting_s = float(sums["seconds"].sum()), float(sums["waiting_s"].sum())
     return Pressure(
-        busy=min(sums.seconds / duration_s / replicas, 1.0),
-        waiting=sums.waiting_s / sums.seconds,
-        cache_full=of_waiting(sums.cache_full_s),
-        sequences_full=of_waiting(sums.sequences_full_s),
-        budget_full=of_waiting(sums.budget_full_s),
+        busy=min(seconds / duration_s / replicas, 1.0),
+        waiting=waiting_s / seconds,
+        **{name: float(sums[f"{name}_s"].sum()) / (waiting_s or 1.0) for name in CAUSES},
     )
 
 

@@ -3,12 +3,14 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from operator import mul
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sightline.scenario import ServingScenario
-from sightline.simulation.engine.state import Facts, Work
+from sightline.simulation.engine.records import Work, new_work
+from sightline.simulation.engine.state import Facts
 from sightline.simulation.load import Floats, Integers
 from sightline.simulation.outcome import (
     COMPLETED,
@@ -25,7 +27,7 @@ from sightline.simulation.outcome import (
     PoolLimits,
     TierUse,
 )
-from sightline.simulation.results.iterations import IterationSums, Moments, iteration_sums_of, replicas_of_run
+from sightline.simulation.results.iterations import Moments, replicas_of_run
 from sightline.simulation.results.times import (
     BATCHES,
     PERCENTILES,
@@ -296,19 +298,14 @@ class Summary:
     """Of what is answered per second, where rows say how it changes."""
 
     @property
-    def iteration_sums(self) -> tuple[IterationSums, ...]:
-        """The sums over the iterations of each pool of replicas."""
-        return iteration_sums_of(self.work, len(self.pools))
+    def iteration_sums(self) -> Any:
+        """The sums over the iterations of each pool of replicas, of `WORK`."""
+        return (self.work or new_work(len(self.pools))).sums
 
     @property
     def moments(self) -> Moments:
         """The run over time."""
         return Moments(self.work)
-
-    @property
-    def sums(self) -> IterationSums:
-        """The sums over all replicas."""
-        return sum(self.iteration_sums, IterationSums())
 
     @property
     def replicas(self) -> tuple[float, ...]:
@@ -421,17 +418,15 @@ def _between_tokens(summary: Summary, percentiles: Mapping[str, float]) -> dict[
 
 
 def _kv_use(
-    iteration_sums: Sequence[IterationSums], pools: Sequence[PoolLimits], replicas: Sequence[float], duration_s: float
+    sums: Any, pools: Sequence[PoolLimits], replicas: Sequence[float], duration_s: float
 ) -> dict[str, float] | None:
     """Which share of the caches running requests hold, over time; None where nobody saw iterations."""
-    used_token_s = sum(sums.kv_token_s for sums in iteration_sums)
-    capacity = sum(count * limits.kv_capacity_tokens for count, limits in zip(replicas, pools, strict=True))
-    if not any(sums.iterations for sums in iteration_sums) or not capacity or duration_s <= 0:
+    capacities = [limits.kv_capacity_tokens for limits in pools]
+    capacity = sum(map(mul, replicas, capacities))
+    if not sums["iterations"].any() or not capacity or duration_s <= 0:
         return None
-    shares = [
-        sums.most_kv_tokens / limits.kv_capacity_tokens for sums, limits in zip(iteration_sums, pools, strict=True)
-    ]
-    return {"mean": used_token_s / capacity / duration_s, "max": max(shares)}
+    most = max((sums["most_kv_tokens"].max(axis=1) / capacities).tolist())
+    return {"mean": float(sums["kv_token_s"].sum()) / capacity / duration_s, "max": most}
 
 
 def _of_tiers(summary: Summary) -> dict[str, Any]:
@@ -452,11 +447,12 @@ def _of_pools(summary: Summary) -> dict[str, Any]:
         figures["pools"] = {
             limits.name: {
                 "replicas": limits.replicas,
-                "busy": sums.seconds / duration_s / limits.replicas if duration_s > 0 else 0.0,
-                "waiting": sums.waiting_s / sums.seconds if sums.seconds else 0.0,
-                "kv_use": _kv_use([sums], [limits], [limits.replicas], duration_s),
+                "busy": seconds / duration_s / limits.replicas if duration_s > 0 else 0.0,
+                "waiting": float(sums["waiting_s"].sum()) / seconds if seconds else 0.0,
+                "kv_use": _kv_use(sums[np.newaxis], [limits], [limits.replicas], duration_s),
             }
             for limits, sums in zip(summary.pools, summary.iteration_sums, strict=True)
+            for seconds in [float(sums["seconds"].sum())]
         }
     if totals.transfers:
         figures["transfer_s"] = totals.transfer_s / totals.transfers

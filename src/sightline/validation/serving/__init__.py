@@ -194,8 +194,8 @@ def _served(run: MeasuredRun) -> "tuple[Server, list[Outcome]]":
 
     scenario = serving_from_mapping(run.scenario)
     server = server_of(scenario, run.known, [run.requests]).with_kv_tokens(run.kv_tokens)
-    factors = ((1.0, 1.0), *server.end_factors)
-    return server, [server.serve(scenario, [run.requests], each) for each in factors]
+    paced = (server, *(server.at_pace(*factors) for factors in server.end_factors))
+    return server, [each.serve(scenario, [run.requests]) for each in paced]
 
 
 FIRST = 50
