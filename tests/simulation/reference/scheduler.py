@@ -83,6 +83,8 @@ class Batch:
     """Cached tokens of sequences that ended but are computed along."""
     loading_s: float = 0.0
     """Seconds of loads from tiers."""
+    stopped: int = 0
+    """Decoding sequences that clients gave up while it ran, before which it was known whether any are drafted."""
     given_up: int = 0
     """Sequences whose clients gave them up while it ran."""
 
@@ -223,7 +225,7 @@ class Scheduler:
         """End an iteration; return the sequences that ended with it."""
         ended = []
         self._leave()
-        drafted = self.rules.drafted_of(len(batch.decodes))
+        drafted = self.rules.drafted_of(len(batch.decodes) + batch.stopped)
         news = {sequence.row: self.accepted(sequence, drafted) for sequence in batch.decodes}
         for sequence in batch.decodes:
             sequence.computed += news[sequence.row]
@@ -280,6 +282,7 @@ class Scheduler:
                 return True
         if sequence not in self.running:
             return False
+        batch.stopped += sequence in batch.decodes
         batch.given_up += batch.drop(sequence) > 0
         if self.rules.prefix_from == "computed" and not sequence.decoding:
             self.pool.publish(sequence, sequence.computed)
