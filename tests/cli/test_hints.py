@@ -15,7 +15,7 @@ LOAD = "examples/serving/llama-3.1-8b-h100.yaml"
         (f"simulate {LOAD} --set workload.users=64", "workload.arrival: {process: closed, concurrency: N}"),
         (f"simulate {LOAD} --set plan.enforce_eager=true", "'cuda_graphs'"),
         (f"simulate {LOAD} --set workload.sampling.min_p=0.1", "never measured"),
-        (f"plan {LOAD} --no-intervals", "with simulate"),
+        (f"plan {LOAD} --no-intervals", "use `sightline simulate`"),
         ('import "lmdeploy serve api_server Qwen/Qwen3-8B"', "LMDeploy"),
         ('import "vllm serve somebody/qwen3-33b"', "did you mean 'qwen3-32b'"),
         (f"predict {TRAINING} --gpus 8", "--cluster"),

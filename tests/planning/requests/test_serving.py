@@ -12,7 +12,6 @@ from sightline.planning.search import plan
     [
         ({"objective": "latency"}, "objective is 'latency'; allowed for serving: goodput, cost, users, energy"),
         ({"overrides": {"workload.slo": None}}, "workload.slo is missing"),
-        ({"overrides": {"plan.disaggregate": True}}, "plan.disaggregate is set"),
         ({"pareto": ["cost", "users"]}, "pareto applies to training and workload.task generate"),
         ({"deadline": "30d"}, "deadline applies to training"),
         ({"max_memory": "70 GB"}, "plan.memory_fraction"),

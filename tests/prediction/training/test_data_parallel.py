@@ -135,7 +135,7 @@ def test_fp32_moves_twice_what_16_bits_move():
 def test_hidden_transfers_slow_compute_by_the_memory_traffic_they_add():
     def added_s(moved_bytes: float) -> float:
         rounds = Rounds(1.0, 1.0, overlaps=True, passing_s=2.0, layers=1e9, moved_bytes=moved_bytes)
-        return float(rounds.exposed_s(0.4, 1e12))
+        return float(rounds.round_exposed_s(0.4, 1e12))
 
     full = CONTENDED * 1e12
     assert added_s(full) == pytest.approx(0.4)

@@ -146,10 +146,10 @@ MOST, MOST_ALIKE = 96, 40
 MARGIN = 1.0 + 1.5 * BRIEF.within
 """How far behind the best a layout may be by a brief simulation to be simulated closely."""
 NEAR = 1.0 + CLOSE.within
-"""The same by a longer one, and to be simulated as a single plan is."""
+"""How far behind the best it may be by a longer one, to be simulated as a single plan is."""
 MOST_PAIRS = 10
 """Kinds of prefill and decode workers of an engine that are simulated at most."""
-IMPROVED = 2
+IMPROVED = 3
 """Layouts that are tried with other sizes of iterations and limits of sequences."""
 DOUBT = 4.0
 """Times what its steady loop promises at most that a layout may serve."""
@@ -325,8 +325,8 @@ def _highest_rates(found: Simulated, spaces: Sequence[ServingSpace], top: int, p
     near = [one for one in likely if reached[_kind(one)] * one.requests_per_s * MARGIN > found.rate_to_beat(one, top)]
     for one in progress.over(near[:MOST_ALIKE], "simulating others like the best"):
         _try_briefly(found, one, top, progress)
-    for how, margin in ((COMPARED, MARGIN), (CLOSE, NEAR)):
-        best = found.contenders(found.brief, top, margin)
+    for how in (COMPARED, CLOSE):
+        best = found.contenders(found.brief, top, MARGIN)
         for trial in progress.over(best, "simulating the best"):
             found.again(trial, how, progress)
         for trial in sorted(found.brief, key=found.rank_value)[: IMPROVED if how is COMPARED else 1]:

@@ -152,7 +152,9 @@ def _searched(
         check()
         return profile_of(server, asked, intervals=False)
 
-    load = _as_long_as(scenario, how, finalist.steady.columns["batch"], finalist.lengths.turns)
+    turns, think_s = finalist.lengths.turns, scenario.workload.arrival.think_time_s
+    conversations = finalist.steady.columns["batch"] + (turns > 1.0) * (least or guess) * think_s
+    load = _as_long_as(scenario, how, conversations, turns)
     found = highest_rate(
         load, run, least or guess, within=how.within, step=how.step, drawn=(), least=1.0 if least else LEAST
     )
@@ -162,14 +164,15 @@ def _searched(
 def _as_long_as(scenario: ServingScenario, how: Precision, in_flight: float, turns: float) -> ServingScenario:
     """The question with as many requests as its highest rate takes to be known; those of a trace stay.
 
-    Turns wait for each other, so that conversations count where these have several.
+    ``in_flight`` are conversations where these have several turns, which wait for each other: few would slow down
+    before they overload anybody.
     """
     shape = scenario.workload.requests
     if shape is None:
         return scenario
     fewest, most = how.requests
-    count = max(fewest, ceil(how.latencies * in_flight), shape.count if how is not BRIEF else 0)
-    count = min(ceil(turns * min(count, most)), MOST_REQUESTS)
+    count = turns * min(max(fewest, how.latencies * in_flight), most)
+    count = min(max(ceil(count), shape.count if how is not BRIEF else 0), MOST_REQUESTS)
     return replace(scenario, workload=replace(scenario.workload, requests=replace(shape, count=count)))
 
 
