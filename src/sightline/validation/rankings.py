@@ -20,8 +20,9 @@ from sightline.profile.metrics import metric_of
 from sightline.scenario.space import GENERATION_FIELDS, TRAINING_FIELDS
 from sightline.validation.cases import Answer, Case
 
-SEARCHED = {*TRAINING_FIELDS, *GENERATION_FIELDS} - {"framework", "quantization", "disaggregate"}
-"""Fields of a plan that a search chooses; plans that differ in others answer other questions."""
+SEARCHED = {*TRAINING_FIELDS, *GENERATION_FIELDS, "balanced_prompts"} - {"framework", "quantization", "disaggregate"}
+"""Fields of a plan that a search chooses, or that follow its layout; plans that differ in others answer other
+questions."""
 COMPARED = SEARCHED | {
     *("gradient_reduce_dtype", "fused_loss", *FUSIONS, "overlap_gradient_reduce"),
     *("overlap_parameter_gather", "tensor_overlap", "context_exchange", "data_parallel_shard"),

@@ -121,7 +121,10 @@ def whole_prompts(
         return
     least = least_budget(framework.name, prompt_tokens, output_tokens)
     new = prompt_tokens - np.where(plan["prefix_cache"], prefix_tokens, 0)
-    shares_alike = np.maximum(stated, least) // new == np.maximum(stated // new, 1)
+    # Beside a prompt that it shares with decoding sequences a larger budget has room for more of these.
+    shares_alike = (np.maximum(stated, least) // new == np.maximum(stated // new, 1)) & (
+        not framework.scheduling.mixed_batches
+    )
     yield Check(
         plan["chunked_prefill"] | (least <= stated) | shares_alike,
         "plan.max_batched_tokens is {stated} with plan.chunked_prefill false; {framework.name} takes no fewer than "
