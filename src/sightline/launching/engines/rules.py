@@ -113,7 +113,12 @@ def vllm_budget(
 
 
 def whole_prompts(
-    framework: Engine, plan: Mapping[str, Any], prompt_tokens: Count, output_tokens: Count, prefix_tokens: Count
+    framework: Engine,
+    plan: Mapping[str, Any],
+    prompt_tokens: Count,
+    output_tokens: Count,
+    prefix_tokens: Count,
+    continuous: bool,
 ) -> Checks:
     """Engines take no budget below that of a whole prompt or sequence, with which more prompts may share a pass."""
     stated = plan.get("max_batched_tokens")
@@ -121,10 +126,9 @@ def whole_prompts(
         return
     least = least_budget(framework.name, prompt_tokens, output_tokens)
     new = prompt_tokens - np.where(plan["prefix_cache"], prefix_tokens, 0)
-    # Beside a prompt that it shares with decoding sequences a larger budget has room for more of these.
-    shares_alike = (np.maximum(stated, least) // new == np.maximum(stated // new, 1)) & (
-        not framework.scheduling.mixed_batches
-    )
+    shares_alike = np.maximum(stated, least) // new == np.maximum(stated // new, 1)
+    # In a steady loop a larger budget has room for more decoding sequences beside a prompt.
+    shares_alike &= not (continuous and framework.scheduling.mixed_batches)
     yield Check(
         plan["chunked_prefill"] | (least <= stated) | shares_alike,
         "plan.max_batched_tokens is {stated} with plan.chunked_prefill false; {framework.name} takes no fewer than "
