@@ -99,7 +99,7 @@ def choices(answer: PlanAnswer) -> list[Column]:
     for key in set(telling).intersection(CHOICES):
         if len(set(zip(implied_by, telling[key].cells, strict=True))) == len(set(implied_by)):
             del telling[key]
-    if answer.plans and answer.plans[0].profile.task.name == "serving":
+    if _is_of(answer, "serving"):
         telling = _in_words(answer, telling, {column.key: column for column in found})
     weights, adapters = telling.get("quantization"), telling.get("adapter")
     if weights and adapters and len(set(zip(weights.cells, adapters.cells, strict=True))) == len(set(adapters.cells)):
@@ -163,20 +163,20 @@ def front_axes(answer: PlanAnswer) -> tuple[str, ...]:
     """Return the result keys of the axes of a front; of generation there always is one."""
     if answer.pareto_axes:
         return tuple(leading(answer, axis) for axis in answer.pareto_axes)
-    return SERVING_AXES if answer.pareto and _is_generation(answer) else ()
+    return SERVING_AXES if answer.pareto and _is_of(answer, "generation") else ()
 
 
-def _is_generation(answer: PlanAnswer) -> bool:
-    return bool(answer.plans) and answer.plans[0].profile.task.name == "generation"
+def _is_of(answer: PlanAnswer, task: str) -> bool:
+    return bool(answer.plans) and answer.plans[0].profile.task.name == task
 
 
 def _objectives(answer: PlanAnswer) -> Mapping[str, str]:
     """What may be looked for, and the result key that tells it."""
-    if _is_generation(answer):
+    if _is_of(answer, "generation"):
         from sightline.planning.generation_objectives import OBJECTIVES
 
         return OBJECTIVES
-    if answer.plans and answer.plans[0].profile.task.name == "serving":
+    if _is_of(answer, "serving"):
         from sightline.planning.serving.serving_search import OBJECTIVES as OF_LOADS
 
         return {name: compared.key for name, compared in OF_LOADS.items()}

@@ -38,6 +38,11 @@ CHANGED = frozenset((*DEGREES, "replicas", "max_batched_tokens", "chunked_prefil
 """Fields of a plan that a layout can have other values of."""
 
 
+def _requests_per_s(steady: Kept, lengths: MeanLengths) -> float:
+    """The rate that a steady loop answers, by Little's law."""
+    return steady.figures["output_tokens_per_s"] / lengths.output_tokens
+
+
 class Finalist(NamedTuple):
     """A layout that is worth a simulation."""
 
@@ -54,7 +59,7 @@ class Finalist(NamedTuple):
     @property
     def requests_per_s(self) -> float:
         """The rate that its steady loop answers."""
-        return self.steady.figures["output_tokens_per_s"] / self.lengths.output_tokens
+        return _requests_per_s(self.steady, self.lengths)
 
     @property
     def scenario(self) -> ServingScenario:
@@ -188,12 +193,7 @@ def sweep(spaces: Sequence[ServingSpace], ranked_as: str, progress: Progress) ->
         for (space, lengths), found in zip(asked, of_space, strict=True):
             careful = found.within.get(tight, {})
             finalists += [
-                Finalist(
-                    space,
-                    careful.get(place, plan),
-                    lengths,
-                    plan.figures["output_tokens_per_s"] / lengths.output_tokens,
-                )
+                Finalist(space, careful.get(place, plan), lengths, _requests_per_s(plan, lengths))
                 for place, plan in found.within.get(slack, {}).items()
             ]
         if finalists:

@@ -33,6 +33,7 @@ from sightline.planning.serving.trial import (
 from sightline.prediction.changes import candidate_changes, changed, settings_of
 from sightline.progress import SILENT, Cancelled, Progress
 from sightline.scenario import GenerationPlan, ServingScenario
+from sightline.scenario.rules import ENGINE_DEGREES
 from sightline.scenario.space import Space
 from sightline.simulation.deployment import alike
 
@@ -127,11 +128,11 @@ def single_changes(scenario: ServingScenario, space: Space[Any]) -> Iterator[tup
 def other_sizes(one: Finalist) -> Iterator[Finalist]:
     """Yield a layout with iterations of half and of twice as many tokens, as far as these are searched."""
     allowed = one.space.values.get(SIZE, ())
-    least, *_, most = sorted(BUDGETS)
+    searched = range(min(BUDGETS), max(BUDGETS) + 1) if allowed is None else allowed
     for stated, plan in single_changes(one.scenario, one.space):
         size = stated.get(f"plan.{SIZE}")
         takes_all = plan.chunked_prefill or (size or 0) >= one.lengths.longest_prompt
-        if size is not None and takes_all and (least <= size <= most if allowed is None else size in allowed):
+        if size is not None and takes_all and size in searched:
             yield one.changed(plan)
 
 
@@ -167,6 +168,15 @@ class Placed(NamedTuple):
     figures: Mapping[str, Any]
 
 
+class Leaders(NamedTuple):
+    """The best plans of a search so far."""
+
+    last: Trial
+    """Of as many as are wanted."""
+    with_choice: Mapping[tuple[str, str], Trial]
+    """The best with each choice."""
+
+
 @dataclass(slots=True, kw_only=True, eq=False)
 class Simulated:
     """What a search found so far."""
@@ -186,8 +196,8 @@ class Simulated:
     """Where no layout serves the stated load on the devices that there are: those that do on more."""
     sized: list[tuple[float, Finalist]] = field(default_factory=list)
     """Layouts with the replicas that the stated load needs, each with its rent per hour."""
-    known: dict[int, tuple[Trial, dict[str, Any]]] = field(default_factory=dict)
-    """Results of plans, by the identity of their trials."""
+    known: dict[Trial, dict[str, Any]] = field(default_factory=dict)
+    """Results of plans that were worked out so far."""
     unfit: int = 0
     stopped: bool = False
 
@@ -207,9 +217,9 @@ class Simulated:
 
     def figures_of(self, one: Trial) -> dict[str, Any]:
         """Return the results of a plan by key."""
-        if id(one) not in self.known:
-            self.known[id(one)] = one, figures_of(one, self.think_s, stated=self.stated)
-        return self.known[id(one)][1]
+        if one not in self.known:
+            self.known[one] = figures_of(one, self.think_s, stated=self.stated)
+        return self.known[one]
 
     def rank_value(self, one: Trial) -> float:
         """What a plan is compared by; smaller is better, and a plan that serves nothing is no better than any."""
@@ -240,16 +250,22 @@ class Simulated:
         if trial is not None:
             self.replace(one, trial)
 
-    def rate_to_beat(self, one: Finalist, top: int) -> float:
-        """Return the rate from which on a layout would be among the best so far, or the best with what it chose.
-
-        0 where there are none yet, or where that hangs on more than rates.
-        """
+    def leaders(self, top: int) -> "Leaders | None":
+        """Return the best plans so far; None where they are fewer than that, or compare by more than their rates."""
         serving = sorted((of for of in self.brief if of.rate), key=self.rank_value) if self.compared.by_rate else []
-        chosen = [[of for of in serving if choice in _choices(of.finalist)][:1] for choice in _choices(one)]
-        if len(serving) < top or not all(chosen):
+        if len(serving) < top:
+            return None
+        return Leaders(serving[top - 1], {choice: of for of in reversed(serving) for choice in _choices(of.finalist)})
+
+    def rate_to_beat(self, one: Finalist, leaders: "Leaders | None") -> float:
+        """Return the rate from which on a layout would be among the best, or the best with what it chose.
+
+        0 where there are no ``leaders`` yet, or none chose so.
+        """
+        choices = _choices(one)
+        if leaders is None or not choices <= leaders.with_choice.keys():
             return 0.0
-        return min(self._as_good(one, its) for its in (serving[top - 1], *(best for (best,) in chosen)))
+        return min(self._as_good(one, its) for its in (leaders.last, *map(leaders.with_choice.__getitem__, choices)))
 
     def _as_good(self, one: Finalist, other: Trial) -> float:
         """The rate at which a layout is as good as another at its own."""
@@ -321,8 +337,10 @@ def _highest_rates(found: Simulated, spaces: Sequence[ServingSpace], top: int, p
     for one in progress.over(first[:MOST], "simulating"):
         _try_briefly(found, one, top, progress)
     reached = {_kind(one.finalist): one.rate / one.finalist.requests_per_s for one in found.brief if one.rate}
-    likely = [one for one in others if _kind(one) in reached]
-    near = [one for one in likely if reached[_kind(one)] * one.requests_per_s * MARGIN > found.rate_to_beat(one, top)]
+    likely, leaders = [one for one in others if _kind(one) in reached], found.leaders(top)
+    near = [
+        one for one in likely if reached[_kind(one)] * one.requests_per_s * MARGIN > found.rate_to_beat(one, leaders)
+    ]
     for one in progress.over(near[:MOST_ALIKE], "simulating others like the best"):
         _try_briefly(found, one, top, progress)
     for how in (COMPARED, CLOSE):
@@ -339,11 +357,8 @@ def _highest_rates(found: Simulated, spaces: Sequence[ServingSpace], top: int, p
 def _kind(one: Finalist) -> tuple[Any, ...]:
     """What layouts have in common that reach about the same share of what they promise."""
     columns = one.steady.columns
-    degrees = (value for name, value in columns.items() if name.rpartition(".")[2] in KIND)
+    degrees = (value for name, value in columns.items() if name.rpartition(".")[2] in ENGINE_DEGREES)
     return id(one.space), one.steady.variant.scenario.plan.engine.name, *degrees
-
-
-KIND = ("tensor_parallel", "pipeline_parallel", "data_parallel", "replicas")
 
 
 def _by_kind(finalists: Sequence[Finalist]) -> tuple[list[Finalist], list[Finalist]]:
@@ -361,7 +376,7 @@ def _by_kind(finalists: Sequence[Finalist]) -> tuple[list[Finalist], list[Finali
 
 
 def _try_briefly(found: Simulated, one: Finalist, top: int, progress: Progress) -> None:
-    least = found.rate_to_beat(one, top)
+    least = found.rate_to_beat(one, found.leaders(top))
     if DOUBT * one.most_per_s < least:
         return
     shares = [other.rate / other.finalist.requests_per_s for other in found.brief if other.rate]
@@ -465,8 +480,8 @@ def _add_cheapest(found: Simulated, top: int, progress: Progress) -> None:
         _add(found, few, progress)
 
 
-def _add(found: Simulated, one: Finalist, progress: Progress, guess: float = 0.0) -> None:
-    trial = tried(one, guess, progress.check)
+def _add(found: Simulated, one: Finalist, progress: Progress) -> None:
+    trial = tried(one, check=progress.check)
     if trial is None:
         found.unfit += 1
     else:

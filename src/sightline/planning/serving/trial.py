@@ -23,6 +23,7 @@ from sightline.simulation.capacity import (
     lasting_share,
     longer_by,
     users_at,
+    with_requests,
 )
 from sightline.simulation.results.summary import meets, worst_share
 from sightline.simulation.server import Server, server_of
@@ -128,10 +129,20 @@ def tried(
         least: A rate that it has to serve to be of interest; where it does not, none below is looked for.
         server: Its replicas, where they are known as closely already.
     """
-    server = server or server_of(finalist.scenario, coarser=how.coarser)
+    scenario, first = finalist.scenario, least or guess or finalist.requests_per_s
+    server = server or server_of(scenario, coarser=how.coarser)
     if not server.fits:
         return None
-    return _searched(finalist, server, guess or finalist.requests_per_s, check, how, least)
+
+    def run(asked: ServingScenario) -> Profile:
+        check()
+        return profile_of(server, asked, intervals=False)
+
+    turns, think_s = finalist.lengths.turns, scenario.workload.arrival.think_time_s
+    conversations = finalist.steady.columns["batch"] + (turns > 1.0) * first * think_s
+    load = _as_long_as(scenario, how, conversations, turns)
+    found = highest_rate(load, run, first, within=how.within, step=how.step, drawn=(), least=1.0 if least else LEAST)
+    return _trial(finalist, server, found, run(scenario) if has_times(scenario) and how is not BRIEF else None, how)
 
 
 def with_its_limit(of: Trial, check: Callable[[], None], how: Precision) -> Trial:
@@ -141,24 +152,6 @@ def with_its_limit(of: Trial, check: Callable[[], None], how: Precision) -> Tria
         other = tried(own, MORE * of.rate, check, how, least=MORE * of.rate)
         of = other if other is not None and other.rate else of
     return of
-
-
-def _searched(
-    finalist: Finalist, server: Server, guess: float, check: Callable[[], None], how: Precision, least: float
-) -> Trial:
-    scenario = finalist.scenario
-
-    def run(asked: ServingScenario) -> Profile:
-        check()
-        return profile_of(server, asked, intervals=False)
-
-    turns, think_s = finalist.lengths.turns, scenario.workload.arrival.think_time_s
-    conversations = finalist.steady.columns["batch"] + (turns > 1.0) * (least or guess) * think_s
-    load = _as_long_as(scenario, how, conversations, turns)
-    found = highest_rate(
-        load, run, least or guess, within=how.within, step=how.step, drawn=(), least=1.0 if least else LEAST
-    )
-    return _trial(finalist, server, found, run(scenario) if has_times(scenario) and how is not BRIEF else None, how)
 
 
 def _as_long_as(scenario: ServingScenario, how: Precision, in_flight: float, turns: float) -> ServingScenario:
@@ -173,7 +166,7 @@ def _as_long_as(scenario: ServingScenario, how: Precision, in_flight: float, tur
     fewest, most = how.requests
     count = turns * min(max(fewest, how.latencies * in_flight), most)
     count = min(max(ceil(count), shape.count if how is not BRIEF else 0), MOST_REQUESTS)
-    return replace(scenario, workload=replace(scenario.workload, requests=replace(shape, count=count)))
+    return with_requests(scenario, count)
 
 
 def _other_limits(of: Trial) -> Iterator[int]:
