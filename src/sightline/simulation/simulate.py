@@ -187,13 +187,12 @@ def _profile(
 ) -> Profile:
     """The profile of a load, whose intervals come from simulating it again; ``remarks`` are those on its trace."""
     slo = scenario.workload.slo
-    figures = figures_from(summary, slo)
+    bounded = again is not None and summary.totals.requests > 0
+    figures = figures_from(summary, slo, intervals=bounded)
     growing: list[str] = []
-    if again is None or not summary.totals.requests:
-        figures["interval"] = {}
-    else:
+    if again is not None and bounded:
         if is_drawn:
-            draws = [figures_from(again(question), slo) for question in drawn_again(scenario)]
+            draws = [figures_from(again(question), slo, intervals=False) for question in drawn_again(scenario)]
             figures["interval"] |= intervals_of_draws(figures, draws, slo)
             growing = [*_too_much(scenario, figures, again)]
         beginning = _beginning(scenario, figures) if is_drawn else None
@@ -226,14 +225,14 @@ def _at_ends(
         # The slow end first, which is the last to settle.
         while len(runs) < 3 and (not runs or _settles(runs[-1], scenario)):
             runs.append(again(beginning, (ends[1], ends[0], server)[len(runs)]))
-        slow, *others = (flatten(figures_from(run, slo)) for run in runs)
+        slow, *others = (flatten(figures_from(run, slo, intervals=False)) for run in runs)
         if len(others) == 2 and _settles(runs[-1], scenario):
             fast, first = others
             same = abs(values["latency_s.mean"] / first["latency_s.mean"] - 1.0) < SETTLED
             if same and all(first[key] for key, value in values.items() if value):
                 known = {key: value / first[key] for key, value in values.items() if value}
                 return [{key: ratio * (end[key] or 0.0) for key, ratio in known.items()} for end in (fast, slow)]
-    return [flatten(figures_from(again(scenario, paced), slo)) for paced in ends]
+    return [flatten(figures_from(again(scenario, paced), slo, intervals=False)) for paced in ends]
 
 
 def _beginning(scenario: ServingScenario, figures: Mapping[str, Any]) -> ServingScenario | None:
@@ -264,7 +263,7 @@ def _too_much(scenario: ServingScenario, figures: Mapping[str, Any], again: Agai
     if shape is None or arrival.rate is None or answered > KEPT_UP * arrival.rate:
         return
     first = again(with_requests(scenario, ceil(shape.count / 4)))
-    before_s = figures_from(first, scenario.workload.slo)["queue_s"] or 0.0
+    before_s = figures_from(first, scenario.workload.slo, intervals=False)["queue_s"] or 0.0
     if waits_s > GROWING * before_s and waits_s > NOTICED * figures["latency_s"]["mean"]:
         yield (
             f"{arrival.rate:g} requests/s arrive but only {answered:.3g} are answered, so waits grow as long as the "

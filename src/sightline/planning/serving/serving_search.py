@@ -152,7 +152,7 @@ MOST_PAIRS = 10
 """Kinds of prefill and decode workers of an engine that are simulated at most."""
 IMPROVED = 3
 """Layouts that are tried with other sizes of iterations and limits of sequences."""
-DOUBT = 4.0
+DOUBT = 2.0
 """Times what its steady loop promises at most that a layout may serve."""
 MOST_SIZED = 3
 """Layouts whose fewest replicas are looked for at most, for each plan that is asked for."""
@@ -246,7 +246,7 @@ class Simulated:
     def again(self, one: Trial, how: Precision, progress: Progress) -> None:
         """Simulate a plan more closely."""
         server = one.server if one.how.coarser == how.coarser else None
-        trial = tried(one.finalist, one.rate, progress.check, how, server=server)
+        trial = tried(one.finalist, one.rate, progress.check, how, server=server, sure=one.how.within)
         if trial is not None:
             self.replace(one, trial)
 

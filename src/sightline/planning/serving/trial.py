@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import ceil
+from math import ceil, inf
 from typing import NamedTuple
 
 from sightline.content import fields_of
@@ -118,6 +118,7 @@ def tried(
     *,
     least: float = 0.0,
     server: Server | None = None,
+    sure: float = inf,
 ) -> Trial | None:
     """Return what becomes of a plan under its load; None where a replica has no room for a cache.
 
@@ -128,6 +129,7 @@ def tried(
         how: How closely its highest rate is found.
         least: A rate that it has to serve to be of interest; where it does not, none below is looked for.
         server: Its replicas, where they are known as closely already.
+        sure: How close the guess is, relative to it.
     """
     scenario, first = finalist.scenario, least or guess or finalist.requests_per_s
     server = server or server_of(scenario, coarser=how.coarser)
@@ -141,7 +143,8 @@ def tried(
     turns, think_s = finalist.lengths.turns, scenario.workload.arrival.think_time_s
     conversations = finalist.steady.columns["batch"] + (turns > 1.0) * first * think_s
     load = _as_long_as(scenario, how, conversations, turns)
-    found = highest_rate(load, run, first, within=how.within, step=how.step, drawn=(), least=1.0 if least else LEAST)
+    step, lowest = min(how.step, 1.0 + 2.0 * sure), 1.0 if least else LEAST
+    found = highest_rate(load, run, first, within=how.within, step=step, drawn=(), least=lowest)
     return _trial(finalist, server, found, run(scenario) if has_times(scenario) and how is not BRIEF else None, how)
 
 

@@ -1,8 +1,9 @@
 """Result keys of serving, from the rows of an outcome or from sums over them."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import partial
 from operator import mul
 from typing import TYPE_CHECKING, Any
 
@@ -294,8 +295,8 @@ class Summary:
     """Of replicas, where they come and go."""
     tiers: tuple[TierUse, ...] = ()
     """What was loaded from the memories behind the caches."""
-    rate_intervals: Mapping[str, Interval] = field(default_factory=dict)
-    """Of what is answered per second, where rows say how it changes."""
+    rate_intervals: Callable[[], Mapping[str, Interval]] = dict
+    """Those of what is answered per second, where rows say how it changes."""
 
     @property
     def iteration_sums(self) -> Any:
@@ -337,7 +338,7 @@ def summary_of(outcome: Outcome, slo: "Slo | None" = None) -> Summary:
         work=outcome.work,
         lifetimes=outcome.lifetimes,
         tiers=outcome.tiers,
-        rate_intervals=rate_intervals(times, slo),
+        rate_intervals=partial(rate_intervals, times, slo),
     )
 
 
@@ -346,8 +347,8 @@ def figures_of(outcome: Outcome, slo: "Slo | None" = None) -> dict[str, Any]:
     return figures_from(summary_of(outcome, slo), slo)
 
 
-def figures_from(summary: Summary, slo: "Slo | None" = None) -> dict[str, Any]:
-    """Return the result figures of serving: metrics, phases, intervals, warnings.
+def figures_from(summary: Summary, slo: "Slo | None" = None, *, intervals: bool = True) -> dict[str, Any]:
+    """Return the result figures of serving: metrics, phases, intervals if wanted, warnings.
 
     Over the whole run, warm-up and end included. Times have the percentile of the objective too. An unknown figure is
     None. Left out: energy and money.
@@ -372,7 +373,7 @@ def figures_from(summary: Summary, slo: "Slo | None" = None) -> dict[str, Any]:
         **({"replicas": there, "replica_s": there["mean"] * totals.duration_s} if there else {}),
         **_of_pools(summary),
         "phases": _phases(totals),
-        "interval": _intervals(summary, times),
+        "interval": _intervals(summary, times) if intervals else {},
         "warnings": tuple(_too_few(times, percentiles, totals.completed)),
     }
 
@@ -477,7 +478,7 @@ def _phases(totals: Totals) -> dict[str, float]:
 def _intervals(summary: Summary, times: Mapping[str, Statistics]) -> dict[str, Interval]:
     of_times = {f"{key}.{name}": ends for key, of in times.items() for name, ends in of.intervals.items()}
     queued = summary.samples["queue_s"]
-    return {**of_times, **({"queue_s": of_mean(queued)} if queued.count else {}), **summary.rate_intervals}
+    return {**of_times, **({"queue_s": of_mean(queued)} if queued.count else {}), **summary.rate_intervals()}
 
 
 def _too_few(times: Mapping[str, Statistics], percentiles: Mapping[str, float], completed: int) -> Iterator[str]:

@@ -274,22 +274,29 @@ Sample = Values | Histogram
 class Statistics:
     """Mean and percentiles of a time; NaN without any requests."""
 
+    sample: Sample
+    percentiles: Mapping[str, float]
     values: Mapping[str, float]
-    intervals: Mapping[str, Interval]
-    """80 %; without an upper end where the run is too short to have one."""
-    too_few: tuple[str, ...] = ()
-    """Percentiles of which too few requests, if any, lie beyond."""
+
+    @property
+    def intervals(self) -> Mapping[str, Interval]:
+        """80 %; without an upper end where the run is too short to have one."""
+        if not self.sample.count:
+            return {}
+        shares = self.percentiles.items()
+        ends = {name: _of_percentile(self.sample, share, self.values[name]) for name, share in shares}
+        return {"mean": of_mean(self.sample), **ends}
+
+    @property
+    def too_few(self) -> tuple[str, ...]:
+        """Percentiles of which too few requests, if any, lie beyond."""
+        return too_few(self.sample.count, self.percentiles) if self.sample.count else ()
 
 
 def statistics(sample: Sample, percentiles: Mapping[str, float] = PERCENTILES) -> Statistics:
     """Return mean and percentiles of a time; these as shares of the requests by name."""
-    if not sample.count:
-        return Statistics(values=dict.fromkeys(("mean", *percentiles), float("nan")), intervals={})
     values = {"mean": sample.mean} | {name: sample.at(share) for name, share in percentiles.items()}
-    intervals = {"mean": of_mean(sample)}
-    for name, share in percentiles.items():
-        intervals[name] = _of_percentile(sample, share, values[name])
-    return Statistics(values=values, intervals=intervals, too_few=too_few(sample.count, percentiles))
+    return Statistics(sample=sample, percentiles=percentiles, values=values)
 
 
 def too_few(count: int, percentiles: Mapping[str, float] = PERCENTILES) -> tuple[str, ...]:
