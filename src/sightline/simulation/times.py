@@ -19,7 +19,6 @@ from sightline.prediction.generation.replica import (
 )
 from sightline.prediction.pass_times import PassTimes
 from sightline.program import Batch, decoding, prompts
-from sightline.program.routing import SequenceGroup
 from sightline.quantities import Number
 from sightline.simulation.compiled import compiled, entry
 from sightline.simulation.load import Floats
@@ -140,19 +139,26 @@ def iteration_times(
     and are off by a few percent where products or attention step.
     """
     plan, c = worker.plan, in_loop(worker, constants)
-    even = _Tables(worker, replace(c, long_prefill_slowdown=1.0), {} if passes is None else passes, coarser)
-    counts = COUNT_BITS - coarser
     new, drafts_up_to = float(1.0 + plan.drafted_tokens), plan.speculative.disable_above if plan.speculative else None
     speculates, about = plan.speculative is not None, (worker.model, worker.scenario.cluster.device)
-    decodes, drafts = even.decodes(axis_points(sequences, counts))
-    decode_attention, decode_launches = even.decode_attention(sequences, context)
-    prompt_attention, prompt_launches = even.prompt_attention(tokens, context)
+    axes = _Axes(
+        counts=axis_points(max(tokens, sequences * new) + sequences * new, COUNT_BITS - coarser),
+        sequences=axis_points(sequences, ATTENTION_BITS - coarser),
+        prompts=axis_points(tokens, ATTENTION_BITS - coarser),
+        context=axis_points(context, CONTEXT_BITS - coarser),
+    )
+    passes = {} if passes is None else passes
+    passes.update(passes or _priced(worker, axes))
+    even = _Tables(worker, replace(c, long_prefill_slowdown=1.0), passes, axes)
+    decodes, drafts = even.decodes()
+    decode_attention, decode_launches = even.decode_attention()
+    prompt_attention, prompt_launches = even.prompt_attention()
     return IterationTimes(
-        tokens=even.tokens(axis_points(tokens + sequences * new, counts)),
-        logits=even.logits(axis_points(2.0 * sequences * new, counts)),
+        tokens=even.tokens(),
+        logits=even.logits(),
         decodes=decodes,
         drafts=drafts,
-        experts=even.experts(axis_points(tokens + sequences * new, counts)),
+        experts=even.experts(),
         decode_attention=decode_attention,
         prompt_attention=prompt_attention,
         attention_start_s=float(prompt_attention[1, 0]),
@@ -191,82 +197,95 @@ def in_loop(worker: Worker, constants: InferenceConstants) -> InferenceConstants
     return replace(constants, prefill_s=0.0, prompt_token_s=0.0) if worker.schedules_ahead else constants
 
 
+class _Axes(NamedTuple):
+    """Sizes of passes, of which tables have a row or a column each."""
+
+    counts: Floats
+    """Of new tokens, of logits and of sequences of a pass."""
+    sequences: Floats
+    """In whose caches attention reads, all together."""
+    prompts: Floats
+    """A prompt's new tokens, in attention."""
+    context: Floats
+    """Tokens before these in each cache."""
+
+
+def _priced(worker: Worker, axes: _Axes) -> Passes:
+    """Return passes of all sizes; a second group next to what is asked for makes each group's own operators known."""
+    count, sequences = _some(axes.counts), _some(axes.sequences)[:, None]
+    new, first = 1.0 + worker.plan.drafted(axes.counts), replace(prompts(HALF, 1.0), logits=2.0)
+    whole = {
+        "tokens": (prompts(1.0, count - HALF), prompts(1.0, HALF)),
+        "logits": (replace(first, logits=2.0 * count - 2.0), first),
+        "decodes": (decoding(count - HALF, 1.0, new), decoding(HALF, 1.0, new)),
+    }
+    new = 1.0 + worker.plan.drafted(axes.sequences[:, None])
+    attention = {
+        "decode attention": (decoding(sequences, axes.context, new), decoding(1.0, 1.0, new)),
+        "prompt attention": (prompts(1.0, _some(axes.prompts)[:, None], axes.context), prompts(1.0, 1.0)),
+    }
+    return {
+        **dict(zip(whole, worker.priced([Batch.of(*of) for of in whole.values()]), strict=True)),
+        **dict(zip(attention, worker.priced([Batch.of(*of) for of in attention.values()], group=0), strict=True)),
+    }
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Tables:
-    """Tables of one replica; a second group next to what is asked for makes each group's own operators known."""
+    """Tables of one replica."""
 
     worker: Worker
     constants: InferenceConstants
     passes: Passes
-    coarser: int
+    axes: _Axes
 
-    def tokens(self, points: Floats) -> Floats:
+    def tokens(self) -> Floats:
         """Passes with prompts, by their new tokens."""
-        whole = self._pass("tokens", prompts(1.0, _some(points) - HALF), prompts(1.0, HALF))
-        return self._columns(whole.of_group(None), points)
+        return self._columns(self.passes["tokens"].of_group(None))
 
-    def experts(self, points: Floats) -> Floats:
+    def experts(self) -> Floats:
         """What of a pass hangs on the tokens of all ranks, by those of each: nothing where each is alone."""
         if not self.worker.plan.data_parallel > 1:
             return np.zeros((2, 4))
-        whole = self._pass("tokens", prompts(1.0, _some(points) - HALF), prompts(1.0, HALF))
-        return self._columns(whole.of_all_ranks(), points)
+        return self._columns(self.passes["tokens"].of_all_ranks())
 
-    def logits(self, points: Floats) -> Floats:
+    def logits(self) -> Floats:
         """What the logits of so many tokens add to a pass of one token, over those of two."""
-        first = replace(prompts(HALF, 1.0), logits=2.0)
-        whole = self._pass("logits", replace(first, logits=2.0 * _some(points) - 2.0), first)
-        usual = self._pass("two logits", first, first)
-        return self._columns(whole.of_group(None), points) - self._columns(usual.of_group(None), points)
+        columns = self._columns(self.passes["logits"].of_group(None))
+        return columns - columns[2]
 
-    def decodes(self, points: Floats) -> tuple[Floats, Floats]:
+    def decodes(self) -> tuple[Floats, Floats]:
         """Passes that only decode, and what drafting takes of them, by sequences."""
-        new = 1.0 + self.worker.plan.drafted(points)
-        whole = self._pass("decodes", decoding(_some(points) - HALF, 1.0, new), decoding(HALF, 1.0, new)).of_group(None)
-        columns = self._columns(whole, points)
+        whole = self.passes["decodes"].of_group(None)
+        columns = self._columns(whole)
         if self.worker.plan.speculative is None:
             return columns, np.zeros_like(columns)
-        drafts = columns - self._of_times(whole.times(whole.in_engine(self.constants)), 0.0, points)
+        drafts = columns - self._of_times(whole.times(whole.in_engine(self.constants)), 0.0)
         drafts[:, HANDOVER] = 0.0
         return columns, drafts
 
-    def decode_attention(self, sequences: float, context: float) -> tuple[Floats, float]:
+    def decode_attention(self) -> tuple[Floats, float]:
         """Seconds of attention by sequences and context, and its kernels."""
-        n, c = self._axes(sequences, context)
-        new = 1.0 + self.worker.plan.drafted(n[:, None])
-        group = decoding(_some(n)[:, None], c[None, :], new)
-        return self._attention("decode attention", group, decoding(1.0, 1.0, new), (n.size, c.size))
+        return self._attention("decode attention", self.axes.sequences)
 
-    def prompt_attention(self, tokens: float, context: float) -> tuple[Floats, float]:
+    def prompt_attention(self) -> tuple[Floats, float]:
         """Seconds of attention by a prompt's new tokens and those before them, and its kernels."""
-        q, c = self._axes(tokens, context)
-        group = prompts(1.0, _some(q)[:, None], c[None, :])
-        return self._attention("prompt attention", group, prompts(1.0, 1.0), (q.size, c.size))
+        return self._attention("prompt attention", self.axes.prompts)
 
-    def _axes(self, tokens: float, context: float) -> tuple[Floats, Floats]:
-        return axis_points(tokens, ATTENTION_BITS - self.coarser), axis_points(context, CONTEXT_BITS - self.coarser)
-
-    def _attention(
-        self, table: str, group: SequenceGroup, other: SequenceGroup, shape: tuple[int, int]
-    ) -> tuple[Floats, float]:
-        times = device_times(self.worker, self._pass(table, group, other).of_group(0), self.constants)
-        seconds = np.broadcast_to(times.device_s, shape).astype(float)
+    def _attention(self, table: str, rows: Floats) -> tuple[Floats, float]:
+        times = device_times(self.worker, self.passes[table].of_group(0), self.constants)
+        seconds = np.broadcast_to(times.device_s, (rows.size, self.axes.context.size)).astype(float)
         # Nothing takes no time.
         seconds[0] = 0.0
         return seconds, float(np.max(times.launches))
 
-    def _pass(self, table: str, *groups: SequenceGroup) -> PricedPass:
-        if table not in self.passes:
-            (self.passes[table],) = self.worker.priced([Batch.of(*groups)])
-        return self.passes[table]
-
-    def _columns(self, whole: PricedPass, points: Floats) -> Floats:
+    def _columns(self, whole: PricedPass) -> Floats:
         times = device_times(self.worker, whole, self.constants)
-        return self._of_times(times, handover_s(self.worker, whole, self.constants), points)
+        return self._of_times(times, handover_s(self.worker, whole, self.constants))
 
-    def _of_times(self, times: PassTimes, boundary_s: Number, points: Floats) -> Floats:
-        columns = (times.work_s, times.collective_s, times.launches, boundary_s)
-        return np.stack([np.broadcast_to(column, points.shape) for column in columns], axis=1).astype(float)
+    def _of_times(self, times: PassTimes, boundary_s: Number) -> Floats:
+        columns, shape = (times.work_s, times.collective_s, times.launches, boundary_s), self.axes.counts.shape
+        return np.stack([np.broadcast_to(column, shape) for column in columns], axis=1).astype(float)
 
 
 def _some(points: Floats) -> Floats:

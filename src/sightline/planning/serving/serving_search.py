@@ -243,16 +243,20 @@ class Simulated:
         for trials in (self.brief, self.trials):
             trials[:] = [other if of is one else of for of in trials]
 
-    def again(self, one: Trial, how: Precision, progress: Progress) -> None:
-        """Simulate a plan more closely."""
+    def again(self, one: Trial, how: Precision, progress: Progress, least: float = 0.0) -> None:
+        """Simulate a plan more closely; one that does not serve the ``least`` is of no interest."""
         server = one.server if one.how.coarser == how.coarser else None
-        trial = tried(one.finalist, one.rate, progress.check, how, server=server, sure=one.how.within)
+        trial = tried(one.finalist, one.rate, progress.check, how, least=least, server=server, sure=one.how.within)
         if trial is not None:
             self.replace(one, trial)
 
-    def leaders(self, top: int) -> "Leaders | None":
-        """Return the best plans so far; None where they are fewer than that, or compare by more than their rates."""
-        serving = sorted((of for of in self.brief if of.rate), key=self.rank_value) if self.compared.by_rate else []
+    def leaders(self, top: int, how: Precision = BRIEF) -> "Leaders | None":
+        """Return the best plans that were simulated so; of all where that is briefly.
+
+        None where they are fewer than that, or compare by more than their rates.
+        """
+        known = [of for of in self.brief if of.rate and how in (BRIEF, of.how)] if self.compared.by_rate else []
+        serving = sorted(known, key=self.rank_value)
         if len(serving) < top:
             return None
         return Leaders(serving[top - 1], {choice: of for of in reversed(serving) for choice in _choices(of.finalist)})
@@ -343,12 +347,12 @@ def _highest_rates(found: Simulated, spaces: Sequence[ServingSpace], top: int, p
     ]
     for one in progress.over(near[:MOST_ALIKE], "simulating others like the best"):
         _try_briefly(found, one, top, progress)
-    for how in (COMPARED, CLOSE):
-        best = found.contenders(found.brief, top, MARGIN)
-        for trial in progress.over(best, "simulating the best"):
-            found.again(trial, how, progress)
-        for trial in sorted(found.brief, key=found.rank_value)[: IMPROVED if how is COMPARED else 1]:
-            _improve(found, trial, progress)
+    _compare(found, top, progress)
+    for trial in sorted(found.brief, key=found.rank_value)[:IMPROVED]:
+        _improve(found, trial, progress)
+    for trial in progress.over(found.contenders(found.brief, top, NEAR), "simulating the best longer"):
+        found.again(trial, CLOSE, progress)
+    _improve(found, min(found.brief, key=found.rank_value), progress)
     found.trials = [one for one in found.brief if one.how is CLOSE]
     _one_of_each_choice(found, progress)
     _confirm(found, progress)
@@ -412,6 +416,15 @@ def _improve(found: Simulated, best: Trial, progress: Progress) -> None:
 
 def _size(one: Finalist) -> tuple[Any, ...]:
     return one.scenario.plan.max_batched_tokens, one.scenario.plan.chunked_prefill
+
+
+def _compare(found: Simulated, top: int, progress: Progress) -> None:
+    """Simulate longer what may be among the best, until none of these is known from a brief simulation alone."""
+    progress.begin(None, "simulating the best")
+    while left := [one for one in found.contenders(found.brief, top, MARGIN) if one.how is BRIEF]:
+        least = found.rate_to_beat(left[0].finalist, found.leaders(top, COMPARED))
+        found.again(left[0], COMPARED, progress, least / (1.0 + COMPARED.within))
+        progress.advance()
 
 
 def _confirm(found: Simulated, progress: Progress) -> None:

@@ -115,6 +115,16 @@ def slowed(time_s: Number, bulk_s: Number, few: Number, bulk: Number) -> Number:
     return (few**OVERLAP * (time_s**OVERLAP - leg_s) + bulk**OVERLAP * leg_s) ** (1 / OVERLAP)
 
 
+def of_operators(program: Program, chosen: Callable[[Operator], bool]) -> Program:
+    """Return a pass with no other operators than those."""
+
+    def left(block: Block) -> Block:
+        return replace(block, forward=[op for op in block.forward if chosen(op)])
+
+    layers = tuple(map(left, program.layers))
+    return replace(program, embedding=left(program.embedding), layers=layers, head=left(program.head))
+
+
 @record
 class PricedPass:
     """One pass of a replica through all layers, with the prices of its operators, whatever engine runs it."""
@@ -151,11 +161,7 @@ class PricedPass:
         )
 
     def _with(self, chosen: Callable[[Operator], bool]) -> "PricedPass":
-        def left(block: Block) -> Block:
-            return replace(block, forward=[op for op in block.forward if chosen(op)])
-
-        embedding, layers, head = left(self.program.embedding), map(left, self.program.layers), left(self.program.head)
-        return replace(self, program=replace(self.program, embedding=embedding, layers=tuple(layers), head=head))
+        return replace(self, program=of_operators(self.program, chosen))
 
     def times(self, prices: Prices) -> PassTimes:
         """Return the seconds of the pass, as if one device (with its tensor-parallel peers) held all layers."""
@@ -208,12 +214,12 @@ class Worker:
         """Whether the host's code runs while a device is at the iteration before."""
         return self.ranks.device_model.asynchronous and schedules_ahead(self.plan, self.model)
 
-    def priced(self, batches: Sequence[Batch]) -> list[PricedPass]:
-        """Write a pass of each batch out and price the operators of all together."""
+    def priced(self, batches: Sequence[Batch], group: int | None = None) -> list[PricedPass]:
+        """Write a pass of each batch out and price the operators of all together, or those of one ``group`` alone."""
         kernels = [inference_kernels(self.scenario, self.formats, batch) for batch in batches]
-        keys = [_key(x, self.ranks) for x in kernels]
+        keys = [_key(x, self.ranks, group) for x in kernels]
         found = [None if key is None else _PASSES.get(key) for key in keys]
-        unknown = iter(_priced([x for x, one in zip(kernels, found, strict=True) if one is None], self.ranks))
+        unknown = iter(_priced([x for x, one in zip(kernels, found, strict=True) if one is None], self.ranks, group))
         passes = [one or next(unknown) for one in found]
         for key, one in zip(keys, passes, strict=True):
             if key is not None:
@@ -224,17 +230,20 @@ class Worker:
 _PASSES: Results[PricedPass] = Results(entries=512, kind="blocks")
 
 
-def _key(kernels: InferenceKernels, ranks: Ranks) -> Hashable:
+def _key(kernels: InferenceKernels, ranks: Ranks, group: int | None) -> Hashable:
     """What a priced pass depends on; None for meshes."""
     try:
-        return content((kernels, ranks.cluster), largest_array=0)
+        return content((kernels, ranks.cluster, group), largest_array=0)
     except LargeArrayError:
         return None
 
 
-def _priced(kernels: Sequence[InferenceKernels], ranks: Ranks) -> list[PricedPass]:
+def _priced(kernels: Sequence[InferenceKernels], ranks: Ranks, group: int | None) -> list[PricedPass]:
     """Passes written out and priced together."""
     programs = [write(x) for x in kernels]
+    # Where launches are synchronous, what an operator takes hangs on those before it.
+    if group is not None and ranks.device_model.asynchronous:
+        programs = [of_operators(program, lambda op: op.group == group) for program in programs]
     prices = price_passes(programs, ranks)
     return [
         PricedPass(
