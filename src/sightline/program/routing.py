@@ -90,9 +90,11 @@ def lasting_excess(experts: float, ranks: Number, *, spread: float, copies: Numb
     (EPLB, github.com/deepseek-ai/EPLB). Packing then evens out all but the heaviest copy, which stays whole. Left out:
     loads that change after experts were placed, and copies that have to stay within a node.
     """
+    if spread == 0.0:
+        return 0.0 * ranks
 
     def excess(ranks: float, copies: float) -> float:
-        if ranks <= 1 or spread == 0:
+        if ranks <= 1:
             return 0.0
         local = experts / ranks
         if copies < 0:

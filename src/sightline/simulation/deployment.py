@@ -192,8 +192,10 @@ def room_of(scenario: ServingScenario) -> Room:
     usual = LONGEST_PASS if plan.engine.serving.policy == "static" else limits.max_batched_tokens
     tokens = plan.max_batched_tokens or usual
     limited = replace(scenario, plan=replace(plan, max_sequences=plan.max_sequences or limits.max_sequences))
-    single, two = (_memory(alike(limited, tokens, more)) for more in (block, 2 * block))
-    block_bytes = two["kv_cache"] - single["kv_cache"]
+    priced = price_generation(alike(limited, tokens, np.array([block, 2 * block])))
+    sizes = generation_memory(priced, priced, priced.scenario.workload)
+    single = {part: float(np.ravel(size)[0]) for part, size in sizes.items()}
+    block_bytes = float(np.ptp(sizes["kv_cache"]))
     usable = usable_bytes(scenario)
     others = single["total"] - single["kv_cache"]
     most = plan.engine.memory.cache_share * (device.memory_bytes - single["weights"])
@@ -211,11 +213,6 @@ def usable_bytes(scenario: ServingScenario) -> float:
     """Return the bytes of a device that a replica may fill: the engine's share, or all for a cache that is stated."""
     stated = scenario.plan.kv_cache_blocks is not None
     return float(scenario.cluster.device.memory_bytes * (1.0 if stated else scenario.plan.memory_fraction))
-
-
-def _memory(scenario: GenerationScenario) -> dict[str, float]:
-    priced = price_generation(scenario)
-    return {part: float(size) for part, size in generation_memory(priced, priced, scenario.workload).items()}
 
 
 NONE = np.zeros(2)

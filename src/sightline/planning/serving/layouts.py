@@ -38,6 +38,18 @@ CHANGED = frozenset((*DEGREES, "replicas", "max_batched_tokens", "chunked_prefil
 """Fields of a plan that a layout can have other values of."""
 
 
+LAYOUT = frozenset((*DEGREES, "replicas"))
+"""Fields by which layouts differ."""
+OWN = ("place", "layout")
+"""Columns that say which candidate a row is of, and of which layout that is one way to cut prompts."""
+
+
+def _candidates(of: Evaluated, rows: NDArray[np.bool_] | None = None) -> int:
+    """How many candidates some rows are of."""
+    places = of.columns["place"]
+    return int(np.count_nonzero(np.bincount(places if rows is None else places[rows])))
+
+
 def _requests_per_s(steady: Kept, lengths: MeanLengths) -> float:
     """The rate that a steady loop answers, by Little's law."""
     return steady.figures["output_tokens_per_s"] / lengths.output_tokens
@@ -113,12 +125,14 @@ class Layouts(Found):
     def look(self, variant: Variant, of: Candidates, wanted: tuple[str, ...], _: Mapping[str, float]) -> None:
         """Evaluate each candidate with all numbers of sequences, and keep the best of each layout."""
         count = len(of.columns["batch"])
-        columns = {name: np.repeat(column, self.tries) for name, column in of.columns.items()}
-        columns |= {"batch": np.tile(IN_FLIGHT, count), "place": np.repeat(np.arange(count), self.tries)}
-        found = evaluated(variant, Candidates(columns, 1), wanted, {})
+        names = [name for name in of.columns if name.rpartition(".")[2] in LAYOUT]
+        same = np.unique(np.stack([of.columns[name] for name in names], axis=1), axis=0, return_inverse=True)[1]
+        own = {**of.columns, "place": np.arange(count), "layout": same.reshape(count)}
+        columns = {name: np.repeat(column, self.tries) for name, column in own.items()}
+        found = evaluated(variant, Candidates({**columns, "batch": np.tile(IN_FLIGHT, count)}, 1), wanted, {})
         broken = Counter({rule: -(-rows // self.tries) for rule, rows in found.rejected.items() if rule != "memory"})
         worth = np.where(self._takes_all(variant, found), ascending(self.key, found.figures[self.key]), np.inf)
-        fitting, simulated = (len(np.unique(found.columns["place"][rows])) for rows in (..., worth < np.inf))
+        fitting, simulated = _candidates(found), _candidates(found, worth < np.inf)
         self.evaluated += simulated
         self.rejected += broken + Counter(memory=count - broken.total() - fitting, whole_prompts=fitting - simulated)
         for slack in SLACKS:
@@ -126,7 +140,7 @@ class Layouts(Found):
             for key, limit in self.limits_s.items():
                 # Nobody waits for further tokens where there are none.
                 keeps &= ~(found.figures[key] > slack * limit)
-                keeping = len(np.unique(found.columns["place"][keeps]))
+                keeping = _candidates(found, keeps)
                 left, missing = keeping, left - keeping
                 self.rejected += Counter({key: missing}) if slack == SLACKS[1] else Counter()
             self.feasible += left if slack == SLACKS[1] else 0
@@ -136,13 +150,11 @@ class Layouts(Found):
         self, variant: Variant, of: Evaluated, worth: NDArray[np.float64], best: dict[tuple[Any, ...], Kept]
     ) -> None:
         """Keep the best row of each layout among those of which any is worth something."""
-        names = [name for name in of.columns if name.rpartition(".")[2] in (*DEGREES, "replicas")]
         order = np.argsort(worth, kind="stable")[: np.count_nonzero(worth < np.inf)]
-        rows = np.stack([of.columns[name] for name in names], axis=1)[order]
-        _, first = np.unique(rows, axis=0, return_index=True)
+        _, first = np.unique(of.columns["layout"][order], return_index=True)
         for one in kept(variant, of, order[first]):
-            plan = replace(one, columns={key: value for key, value in one.columns.items() if key != "place"})
-            place = (id(variant), *(plan.columns[name] for name in names))
+            plan = replace(one, columns={key: value for key, value in one.columns.items() if key not in OWN})
+            place = (id(variant), *(plan.columns[name] for name in plan.columns if name.rpartition(".")[2] in LAYOUT))
             best[place] = min(best.get(place, plan), plan, key=self._worth)
 
     def _worth(self, plan: Kept) -> float:

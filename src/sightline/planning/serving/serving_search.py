@@ -352,7 +352,8 @@ def _highest_rates(found: Simulated, spaces: Sequence[ServingSpace], top: int, p
         _improve(found, trial, progress)
     for trial in progress.over(found.contenders(found.brief, top, NEAR), "simulating the best longer"):
         found.again(trial, CLOSE, progress)
-    _improve(found, min(found.brief, key=found.rank_value), progress)
+    for trial in sorted(found.brief, key=found.rank_value)[:1]:
+        _improve(found, trial, progress)
     found.trials = [one for one in found.brief if one.how is CLOSE]
     _one_of_each_choice(found, progress)
     _confirm(found, progress)
