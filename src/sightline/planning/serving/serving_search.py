@@ -146,7 +146,7 @@ MOST, MOST_ALIKE = 96, 40
 """Kinds of layouts that are simulated at most, and other layouts of these."""
 MARGIN = 1.0 + 1.5 * BRIEF.within
 """How far behind the best a layout may be by a brief simulation to be simulated closely."""
-NEAR = 1.0 + CLOSE.within
+NEAR = 1.0 + 1.5 * CLOSE.within
 """How far behind the best it may be by a longer one, to be simulated as a single plan is."""
 MOST_PAIRS = 10
 """Kinds of prefill and decode workers of an engine that are simulated at most."""
@@ -336,6 +336,8 @@ def _highest_rates(found: Simulated, spaces: Sequence[ServingSpace], top: int, p
     other sizes of iterations; the best of these closely, until the first of them is as sure as a single plan. All with
     the same random numbers.
     """
+    # Runs so short may take the second for the first.
+    top = max(top, IMPROVED)
     found.swept = sweep(spaces, found.compared.ranked_as, progress)
     first, others = _by_kind(found.swept.finalists)
     for one in progress.over(first[:MOST], "simulating"):
@@ -348,11 +350,11 @@ def _highest_rates(found: Simulated, spaces: Sequence[ServingSpace], top: int, p
     for one in progress.over(near[:MOST_ALIKE], "simulating others like the best"):
         _try_briefly(found, one, top, progress)
     _compare(found, top, progress)
-    for trial in sorted(found.brief, key=found.rank_value)[:IMPROVED]:
+    for trial in found.contenders(found.brief, IMPROVED, 1.0):
         _improve(found, trial, progress)
     for trial in progress.over(found.contenders(found.brief, top, NEAR), "simulating the best longer"):
         found.again(trial, CLOSE, progress)
-    for trial in sorted(found.brief, key=found.rank_value)[:1]:
+    for trial in found.contenders(found.brief, 1, 1.0)[:1]:
         _improve(found, trial, progress)
     found.trials = [one for one in found.brief if one.how is CLOSE]
     _one_of_each_choice(found, progress)
