@@ -38,8 +38,23 @@ LENGTHS = {
 }
 
 
-@pytest.mark.parametrize("engine", ["vllm", "sglang", "tensorrt-llm"])
-def test_no_layout_of_the_space_serves_more_than_the_best_plan(engine: str) -> None:
+DENSE = [{"tensor_parallel": t, "pipeline_parallel": p} for t, p in ((1, 1), (1, 2), (2, 1))]
+MIXTURE = [
+    {"tensor_parallel": t, "data_parallel": d, "expert_parallel": e}
+    for t, d, e in ((1, 4, 4), (1, 2, 2), (2, 1, 2), (2, 1, 1), (4, 1, 4))
+]
+
+
+@pytest.mark.parametrize(
+    ("engine", "model", "devices", "layouts", "sizes"),
+    [
+        ("vllm", "llama-3.1-8b", 2, DENSE, (1024, 2048, 8192, 16384)),
+        ("sglang", "llama-3.1-8b", 2, DENSE, (1024, 2048, 8192, 16384)),
+        ("tensorrt-llm", "llama-3.1-8b", 2, DENSE, (8192, 16384)),
+        ("tensorrt-llm", "qwen3-30b-a3b", 4, MIXTURE, (8192, 16384)),
+    ],
+)
+def test_no_layout_of_the_space_serves_more_than_the_best_plan(engine, model, devices, layouts, sizes) -> None:
     load_ = {"task": "serve", "requests": {"count": 400, **LENGTHS}, "slo": {"ttft": "1 s", "tpot": "25 ms"}}
     own = {
         "framework": engine,
@@ -47,11 +62,11 @@ def test_no_layout_of_the_space_serves_more_than_the_best_plan(engine: str) -> N
         "disaggregate": "none",
         "chunked_prefill": engine != "tensorrt-llm",
     }
-    question = {"model": "llama-3.1-8b", "cluster": "2x h100-sxm-80gb", "workload": load_, "plan": own}
+    question = {"model": model, "cluster": f"{devices}x h100-sxm-80gb", "workload": load_, "plan": own}
     best = plan(question, top=1).plans[0].profile.scenario
     every = [
-        load({**question, "plan": {**own, "tensor_parallel": t, "pipeline_parallel": p, "max_batched_tokens": size}})
-        for (t, p), size in product(((1, 1), (1, 2), (2, 1)), (1024, 2048, 8192, 16384))
+        load({**question, "plan": {**own, **layout, "max_batched_tokens": size}})
+        for layout, size in product(layouts, sizes)
     ]
     assert highest(best) >= 0.98 * max(map(highest, every))
 

@@ -136,6 +136,17 @@ def other_sizes(one: Finalist) -> Iterator[Finalist]:
             yield one.changed(plan)
 
 
+def all_sizes(one: Finalist) -> Iterator[Finalist]:
+    """Yield it with all sizes that come from another by halves and doubles."""
+    known, left = {_size(one)}, [one]
+    while left:
+        for other in other_sizes(left.pop()):
+            if _size(other) not in known:
+                known.add(_size(other))
+                left.append(other)
+                yield other
+
+
 def choices_of(one: Finalist) -> dict[str, Any]:
     """Return by dotted key what a layout chose of what was allowed beside it: an engine, pools, a cluster."""
     apart = {"plan.disaggregate": one.steady.variant.pooled} if "disaggregate" in one.space.values else {}
@@ -352,9 +363,10 @@ def _highest_rates(found: Simulated, spaces: Sequence[ServingSpace], top: int, p
     _compare(found, top, progress)
     for trial in found.contenders(found.brief, IMPROVED, 1.0):
         _improve(found, trial, progress)
+    _give_the_best_size(found, progress)
     for trial in progress.over(found.contenders(found.brief, top, NEAR), "simulating the best longer"):
         found.again(trial, CLOSE, progress)
-    for trial in found.contenders(found.brief, 1, 1.0)[:1]:
+    for trial in found.contenders([one for one in found.brief if one.how is CLOSE], 1, 1.0)[:1]:
         _improve(found, trial, progress)
     found.trials = [one for one in found.brief if one.how is CLOSE]
     _one_of_each_choice(found, progress)
@@ -400,21 +412,27 @@ def _improve(found: Simulated, best: Trial, progress: Progress) -> None:
 
     A steady loop of mean lengths, which ranks the sizes, knows neither bursts nor how lengths vary.
     """
-    known, left = {_size(best.finalist)}, [best.finalist]
-    while left:
-        for one in other_sizes(left.pop()):
-            if _size(one) in known:
-                continue
-            known.add(_size(one))
-            left.append(one)
-            trial = tried(one, best.rate, progress.check, best.how, least=best.rate)
-            if trial is not None and found.rank_value(trial) < found.rank_value(best):
-                found.other_sizes.append(best)
-                found.replace(best, trial)
-                best = trial
-            elif trial is not None:
-                found.other_sizes.append(trial)
+    for one in all_sizes(best.finalist):
+        trial = tried(one, best.rate, progress.check, best.how, least=best.rate)
+        if trial is not None and found.rank_value(trial) < found.rank_value(best):
+            found.other_sizes.append(best)
+            found.replace(best, trial)
+            best = trial
+        elif trial is not None:
+            found.other_sizes.append(trial)
     found.replace(best, with_its_limit(best, progress.check, best.how))
+
+
+def _give_the_best_size(found: Simulated, progress: Progress) -> None:
+    """Try layouts that came near the best with its size of iterations: another may fail them all for long prompts."""
+    for best in found.contenders(found.brief, 1, 1.0)[:1]:
+        engine, size = best.finalist.scenario.plan.engine, _size(best.finalist)
+        for other in [of for of in found.brief if of.how is COMPARED and of.finalist.scenario.plan.engine == engine]:
+            for one in all_sizes(other.finalist) if best.rate else ():
+                if _size(one) == size and not one.steady.variant.pooled:
+                    trial = tried(one, best.rate, progress.check, COMPARED, least=best.rate / (1.0 + COMPARED.within))
+                    if trial is not None and found.rank_value(trial) < found.rank_value(other):
+                        found.replace(other, trial)
 
 
 def _size(one: Finalist) -> tuple[Any, ...]:
