@@ -173,39 +173,44 @@ def _beside_prompts(scenario: GenerationScenario) -> Number:
 def _steady_course(workers: Workers, prefill: Phase, decode: Phase, constants: InferenceConstants) -> Course:
     """A sequence's way, of which the times of all parts add up to a round of the loop (Little's law).
 
-    A request comes when another one's last token left and the next iteration has begun, which it waits for. Where
+    A request comes when another one's last token left and the next iteration has begun, which it waits for, and for one
+    more where that is scheduled already (vLLM 0.11 ``step_with_batch_queue``, SGLang 0.5 ``event_loop_overlap``). Where
     prompts go first it decodes once nobody waits. Where steps take prompts along it decodes from its own prefill on,
     so that no more passes of others fall into its decoding than it has steps: the others it has waited for.
     """
     plan, work = workers.scenario.plan, workers.decoding.scenario.workload
     # Little's law: a request that waits for a place waits until enough running requests finish.
     waves = workers.scenario.workload.batch / work.batch
-    priced, steps = workers.prefilling, larger(decode.passes, 1.0)
+    priced = workers.prefilling
+    share = priced.of_each(priced.chunks.share)
     # Those that were prefilled with it hold nobody up.
     together = priced.prompts * priced.of_each(priced.chunks.micro_batches)
     rest = larger(work.batch / (plan.data_parallel * plan.replicas) - together, 0.0)
+    # Beside its own prompt come as many as in any step: more than beside that of a mean pass.
+    own = 1.0 if work.equal_lengths else larger((1.0 + rest / work.output_tokens) * share / together, 1.0)
     # Who is alone waits for no step of others.
     others, accompanied = rest / priced.prompts, smaller(rest, 1.0)
+    # Iterations under way or scheduled already when it comes.
+    begun = accompanied * (2.0 if priced.worker.schedules_ahead else 1.0)
     if not plan.engine.scheduling.mixed_batches:
         # Equally long sequences come in waves: each waits for half of its wave before its prefill, for half behind it.
-        waited = others * (0.5 if work.equal_lengths else 0.0)
-        replaced = others - waited
-        ahead = accompanied * decode.passes / steps
-        rounds = 1.0 + waited + replaced / steps
+        waited, shared = others * (0.5 if work.equal_lengths else 0.0), others * prefill.passes
         # Where another rank's prompts are processed, this one's sequences decode meanwhile.
-        meanwhile = others * prefill.passes * (1.0 - priced.of_each(priced.chunks.share))
+        meanwhile = shared * (1.0 - share)
         decode = replace(decode, passes=larger(decode.passes - meanwhile, 0.0))
-        return Course(decode=decode, rounds=rounds, ahead=ahead, replaced=replaced, waves=waves)
+        behind = begun / larger(decode.passes + shared + begun, 1.0)
+        replaced = (others - waited) * (1.0 - behind)
+        ahead = (decode.passes + begun) * behind
+        return Course(decode=decode, rounds=own + others - replaced, ahead=ahead, replaced=replaced, waves=waves)
     taken = 1.0 - _spared(workers.decoding, prefill, decode, constants)
-    shared = others * prefill.passes
-    passes = decode.passes - smaller(shared, decode.passes) * (1.0 - taken)
-    decoding = smaller(decode.passes / larger(shared, 1e-9), 1.0)
-    behind = (1.0 - decoding) + decoding / steps
+    iterations, shared = decode.passes + begun, others * prefill.passes
+    passes = iterations - smaller(shared, iterations) * (1.0 - taken)
+    behind = 1.0 - decode.passes / larger(larger(shared, iterations), 1e-9)
     return Course(
-        decode=replace(decode, passes=passes * decoding),
-        rounds=1.0 + others * behind,
-        ahead=accompanied * (passes * behind + prefill.passes * taken),
-        replaced=others * decoding,
+        decode=replace(decode, passes=passes * (1.0 - behind)),
+        rounds=own + others * behind,
+        ahead=passes * behind + accompanied * prefill.passes * taken,
+        replaced=others * (1.0 - behind),
         waves=waves,
     )
 
