@@ -24,6 +24,7 @@ from sightline.prediction.generation.phases import (
     prefill_phase,
     price_generation,
 )
+from sightline.prediction.generation.replica import intake_s
 from sightline.profile.metrics import latency_s, output_tokens_per_s
 from sightline.program.blocks.layer import cached_bytes
 from sightline.program.formats import Formats
@@ -71,6 +72,8 @@ class Course:
     """Decode steps that it waits for before its prefill."""
     replaced: Number = 0.0
     """Prefills of others that hold its decoding up."""
+    apart_s: Number = 0.0
+    """Seconds of such a prefill that none but its own prompts wait for."""
     waves: Number = 1.0
     """Sequences in flight over those that run at a time, where the others wait for all of a running one's time."""
 
@@ -183,6 +186,9 @@ def _steady_course(workers: Workers, prefill: Phase, decode: Phase, constants: I
     waves = workers.scenario.workload.batch / work.batch
     priced = workers.prefilling
     share = priced.of_each(priced.chunks.share)
+    # A server takes prompts in while its engine, which schedules ahead, goes on with others.
+    taken_in_s = priced.of_each(intake_s(priced.worker, priced.prefill, constants, priced.chunks.micro_batches))
+    prefill = replace(prefill, host_s=prefill.host_s - taken_in_s)
     # Those that were prefilled with it hold nobody up.
     together = priced.prompts * priced.of_each(priced.chunks.micro_batches)
     rest = larger(work.batch / (plan.data_parallel * plan.replicas) - together, 0.0)
@@ -201,7 +207,14 @@ def _steady_course(workers: Workers, prefill: Phase, decode: Phase, constants: I
         behind = begun / larger(decode.passes + shared + begun, 1.0)
         replaced = (others - waited) * (1.0 - behind)
         ahead = (decode.passes + begun) * behind
-        return Course(decode=decode, rounds=own + others - replaced, ahead=ahead, replaced=replaced, waves=waves)
+        return Course(
+            decode=decode,
+            rounds=own + others - replaced,
+            ahead=ahead,
+            replaced=replaced,
+            apart_s=taken_in_s,
+            waves=waves,
+        )
     taken = 1.0 - _spared(workers.decoding, prefill, decode, constants)
     iterations, shared = decode.passes + begun, others * prefill.passes
     passes = iterations - smaller(shared, iterations) * (1.0 - taken)
@@ -211,6 +224,7 @@ def _steady_course(workers: Workers, prefill: Phase, decode: Phase, constants: I
         rounds=own + others * behind,
         ahead=passes * behind + accompanied * prefill.passes * taken,
         replaced=others * (1.0 - behind),
+        apart_s=taken_in_s,
         waves=waves,
     )
 
@@ -391,15 +405,16 @@ def latencies(workers: Workers, constants: InferenceConstants) -> Latencies:
         decode_phase(workers.decoding, constants),
     )
     course = policy_of(scenario).course(workers, prefill, decode, constants)
-    decode = course.decode
-    first_s = course.rounds * prefill.passes * prefill.pass_s + workers.moved_s + course.ahead * decode.pass_s
-    further_s = decode.passes * decode.pass_s + course.replaced * prefill.passes * prefill.pass_s
+    decode, apart_s, prefills = course.decode, course.apart_s, course.rounds + course.replaced
+    others_s = prefill.passes * (prefill.pass_s - apart_s)
+    first_s = course.rounds * others_s + prefill.passes * apart_s + workers.moved_s + course.ahead * decode.pass_s
+    further_s = decode.passes * decode.pass_s + course.replaced * others_s
     return Latencies(
         workers=workers,
         ttft_s=first_s + (course.waves - 1.0) * (first_s + further_s),
         tpot_s=further_s / either(work.output_tokens > 1, work.output_tokens - 1.0, np.nan),
-        prefill=prefill,
+        prefill=replace(prefill, host_s=prefill.host_s - apart_s * (1.0 - 1.0 / prefills)),
         decode=decode,
-        prefills=course.waves * prefill.passes * (course.rounds + course.replaced),
+        prefills=course.waves * prefill.passes * prefills,
         steps=course.waves * (decode.passes + course.ahead),
     )
