@@ -152,8 +152,8 @@ def in_lockstep(scenario: GenerationScenario, sequences: Number, chunks: Chunks)
 
     With prompts in a share ``b`` of a rank's passes, some of ``d`` ranks has any in ``1 - (1 - b)^d`` of all passes,
     and all wait for the busiest (`busiest_count`), or for the chunk behind most tokens: ``k`` ranks with chunks from
-    anywhere in prompts have one at ``k / (k + 1)`` of them. Left out: prompts of unlike lengths, ranks of which one has more
-    sequences than another, and how long prompts wait for others where the plan balances them.
+    anywhere in prompts have one at ``k / (k + 1)`` of them. Left out: prompts of unlike lengths, ranks of which one has
+    more sequences than another, and how long prompts wait for others where the plan balances them.
     """
     plan, work = scenario.plan, scenario.workload
     ranks = plain(plan.groups(scenario.model))

@@ -12,7 +12,7 @@ import numpy as np
 
 from sightline.content import record
 from sightline.prediction.generation.engine_constants import InferenceConstants
-from sightline.prediction.generation.memory import generation_memory
+from sightline.prediction.generation.memory import further_activations, generation_memory
 from sightline.prediction.generation.phases import (
     Phase,
     PhaseName,
@@ -154,10 +154,10 @@ def _fitting(priced: PricedGeneration) -> Number:
     """Sequences of all ranks that run, their caches next to the weights; as many as may where not one fits."""
     plan, work, device = priced.scenario.plan, priced.scenario.workload, priced.scenario.cluster.device
     memory = generation_memory(priced, priced, work)
-    room = device.memory_bytes * plan.memory_fraction - (memory["total"] - memory["kv_cache"])
+    others = memory["total"] - memory["kv_cache"] + further_activations(priced)
+    room = device.memory_bytes * plan.memory_fraction - others
     whole = work.prompt_tokens + work.output_tokens
-    reserves = plan.engine.scheduling.reserves_cache
-    kept = 1.0 if reserves else (work.prompt_tokens + work.output_tokens / 2.0) / whole
+    kept = 1.0 if plan.engine.serving.reserves == "answer" else (work.prompt_tokens + work.output_tokens / 2.0) / whole
     batch = plan.running(work.batch)
     fitting = np.floor(batch * smaller(room / larger(memory["kv_cache"] * kept, 1.0), 1.0))
     ranks = plan.data_parallel * plan.replicas
