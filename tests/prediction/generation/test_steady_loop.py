@@ -170,6 +170,13 @@ def test_waves_of_equal_lengths_are_those_of_the_simulator_where_prompts_go_firs
     assert predicted.tpot_s == pytest.approx(simulated.tpot_s["mean"], rel=0.1)
 
 
+@pytest.mark.parametrize("framework", ["vllm", "tensorrt-llm", "tgi"])
+@pytest.mark.parametrize("load", [(8, 1024, 128), (64, 1024, 512), (16, 4000, 256), (128, 256, 256)])
+def test_intervals_of_equal_lengths_reach_to_the_first_tokens_of_sequences_in_step(framework, load):
+    predicted, simulated = both(framework, *load, equal=True)
+    assert predicted.ttft_s < simulated.ttft_s["mean"] < predicted.interval["ttft_s"][1]
+
+
 @pytest.mark.parametrize("framework", ["vllm", "sglang", "tensorrt-llm"])
 def test_who_is_alone_waits_for_nobody(framework):
     alone = {"prompt_tokens": 128, "output_tokens": 4}

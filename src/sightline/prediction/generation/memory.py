@@ -57,7 +57,7 @@ def further_activations(priced: PricedGeneration) -> Number:
     plan = priced.scenario.plan
     if plan.max_batched_tokens is None or not plan.engine.memory.holds_activations:
         return 0.0
-    return larger(_activations(priced, plan.max_batched_tokens) - _activations(priced), 0.0)
+    return larger(_activations(priced, 1.0 * plan.max_batched_tokens) - _activations(priced), 0.0)
 
 
 def _activations(prefilling: PricedGeneration, tokens: Number | None = None) -> Number:

@@ -196,8 +196,7 @@ def _steady_course(workers: Workers, prefill: Phase, decode: Phase, constants: I
     own = 1.0 if work.equal_lengths else larger((1.0 + rest / work.output_tokens) * share / together, 1.0)
     # Who is alone waits for no step of others.
     others, accompanied = rest / priced.prompts, smaller(rest, 1.0)
-    # Iterations under way or scheduled already when it comes.
-    begun = accompanied * (2.0 if priced.worker.schedules_ahead else 1.0)
+    begun = accompanied * begun_ahead(priced)
     if not plan.engine.scheduling.mixed_batches:
         # Equally long sequences come in waves: each waits for half of its wave before its prefill, for half behind it.
         waited, shared = others * (0.5 if work.equal_lengths else 0.0), others * prefill.passes
@@ -418,3 +417,25 @@ def latencies(workers: Workers, constants: InferenceConstants) -> Latencies:
         prefills=course.waves * prefill.passes * prefills,
         steps=course.waves * (decode.passes + course.ahead),
     )
+
+
+def in_step_s(found: Latencies) -> Number:
+    """Return the seconds to the first token if all sequences of equal length start and end in full passes; else 0.
+
+    So does a closed loop of equal requests that began together on engines whose steps take prompts along: each prompt
+    waits for the full passes that are under way. What servers measured is between that and ``TOGETHER``.
+    """
+    priced, work = found.workers.prefilling, found.workers.decoding.scenario.workload
+    plan, chunks = found.workers.scenario.plan, priced.chunks
+    budget, mixed = plan.max_batched_tokens, plan.engine.scheduling.mixed_batches and plan.disaggregate is None
+    if not (mixed and work.continuous and work.equal_lengths):
+        return 0.0
+    sequences, new = work.batch / (plan.data_parallel * plan.replicas), new_tokens(priced.scenario)
+    full = sequences if budget is None else smaller(sequences, larger(budget // new, 1.0))
+    passes = 1.0 + smaller(begun_ahead(priced), sequences / full - 1.0)
+    return passes * found.prefill.pass_s * full * new / priced.of_each(chunks.sequences * chunks.new_tokens)
+
+
+def begun_ahead(priced: PricedGeneration) -> float:
+    """Return the iterations that are under way, or scheduled already, when a request comes."""
+    return 2.0 if priced.worker.schedules_ahead else 1.0
