@@ -133,13 +133,13 @@ def test_engines_that_reserve_caches_run_as_many_sequences_as_in_the_simulator(f
 
 
 @pytest.mark.parametrize("framework", ["vllm", "sglang"])
-@pytest.mark.parametrize("load", [(64, 1024, 512), (256, 1024, 512), (64, 8192, 256)])
+@pytest.mark.parametrize("load", [(64, 1024, 512), (256, 1024, 512), (64, 8192, 256), (32, 16000, 256)])
 def test_ranks_that_share_experts_wait_for_each_others_prompts_as_in_the_simulator(framework, load):
     clients, prompt, output = load
     plan = {"framework": framework, "data_parallel": 8, "expert_parallel": 8}
     steady = {"batch": clients, "prompt_tokens": prompt, "output_tokens": output, "continuous": True}
     lengths = [{"distribution": "lognormal", "mean": mean, "cv": 0.15} for mean in (prompt, output)]
-    requests = {"count": 12 * clients, **dict(zip(("prompt_tokens", "output_tokens"), lengths, strict=True))}
+    requests = {"count": 40 * clients, **dict(zip(("prompt_tokens", "output_tokens"), lengths, strict=True))}
     served = {"requests": requests, "arrival": {"process": "closed", "concurrency": clients}}
     shared = {"model": "deepseek-v3", "cluster": "8x h200-sxm-141gb"}
     predicted = sl.predict(sl.load({**shared, "workload": {"task": "generate", **steady}, "plan": plan}))
