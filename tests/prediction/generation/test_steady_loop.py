@@ -187,5 +187,9 @@ def test_who_is_alone_waits_for_nobody(framework):
 def test_a_prompt_that_fills_the_budget_runs_beside_nobody():
     predicted, simulated = both("tensorrt-llm", 8, 8192, 256, equal=True)
     assert predicted.output_tokens_per_s == pytest.approx(simulated.output_tokens_per_s, rel=0.05)
+    # A few tokens less leave room for as many others.
+    predicted, simulated = both("tensorrt-llm", 64, 8150, 256)
+    assert predicted.output_tokens_per_s == pytest.approx(simulated.output_tokens_per_s, rel=0.05)
+    assert predicted.ttft_s == pytest.approx(simulated.ttft_s["mean"], rel=0.1)
     with pytest.raises(InputError, match="max_batched_tokens"):
         loop("tensorrt-llm", 8, work={"prompt_tokens": 8193})

@@ -201,8 +201,7 @@ def _steady_course(workers: Workers, prefill: Phase, decode: Phase, constants: I
         # Equally long sequences come in waves: each waits for half of its wave before its prefill, for half behind it.
         waited, shared = others * (0.5 if work.equal_lengths else 0.0), others * prefill.passes
         # Where another rank's prompts are processed, this one's sequences decode meanwhile.
-        meanwhile = shared * (1.0 - share)
-        decode = replace(decode, passes=larger(decode.passes - meanwhile, 0.0))
+        decode = replace(decode, passes=larger(decode.passes - shared * (1.0 - share), 0.0))
         behind = begun / larger(decode.passes + shared + begun, 1.0)
         replaced = (others - waited) * (1.0 - behind)
         ahead = (decode.passes + begun) * behind
@@ -423,7 +422,7 @@ def in_step_s(found: Latencies) -> Number:
     """Return the seconds to the first token if all sequences of equal length start and end in full passes; else 0.
 
     So does a closed loop of equal requests that began together on engines whose steps take prompts along: each prompt
-    waits for the full passes that are under way. What servers measured is between that and ``TOGETHER``.
+    waits for the full passes that are under way. Loops whose groups parted (``TOGETHER``) wait less.
     """
     priced, work = found.workers.prefilling, found.workers.decoding.scenario.workload
     plan, chunks = found.workers.scenario.plan, priced.chunks
