@@ -254,8 +254,6 @@ class Scheduling:
 
     mixed_batches: bool = False
     """A decoding step takes waiting prompts along, instead of letting them go first."""
-    reserves_cache: bool = False
-    """A sequence is admitted when its whole cache fits; otherwise it gets blocks as it grows."""
     pipeline_micro_batches: bool = False
     """A batch is cut into as many micro-batches as there are pipeline stages, which then work at the same time."""
     micro_batch_tokens: float | None = None

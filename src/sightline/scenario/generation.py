@@ -71,8 +71,8 @@ class Generate:
     sequences are replaced at once, so the time per token includes prefills. Those that the cache does not hold wait."""
     equal_lengths: bool = False
     """In a steady loop all sequences have the same length, as in synthetic benchmarks, so prompts run in groups; else
-    lengths vary, and newcomers mix evenly among the others. Equal lengths on vLLM and TensorRT-LLM wait longer for
-    first tokens than predicted; `simulate` shows it."""
+    lengths vary, and newcomers mix evenly among the others. Where steps take prompts along, equal lengths wait longer
+    for first tokens than predicted, at most to the interval's end; `simulate` shows it."""
     repeated_token: bool = False
     """Prompts repeat one token, as in benchmarks that fill their inputs, so all tokens choose the same experts."""
     sampling: Annotated[Sampling | None, anything] = None

@@ -35,7 +35,7 @@ from sightline.prediction.generation.engine_constants import (
 )
 from sightline.prediction.generation.memory import generation_memory, with_waiting
 from sightline.prediction.generation.phases import Phase, PricedGeneration
-from sightline.prediction.generation.policies import Latencies, Workers, latencies, price_workers
+from sightline.prediction.generation.policies import Latencies, Workers, in_step_s, latencies, price_workers
 from sightline.prediction.generation.replica import PricedPass, Worker
 from sightline.prediction.generation.sites import RATES, at_pace, least_latencies
 from sightline.prediction.generation.uncertainty import spreads
@@ -216,7 +216,7 @@ def profile_of(
     if np.ndim(found.tpot_s) == 0:
         details = {
             "rows": lambda _: _rows(workers, found, whole, constants),
-            "interval": lambda p: _intervals(p, workers, constants, known),
+            "interval": lambda p: _intervals(p, found, constants, known),
             "advice": lambda p: what_would_fit(p, again),
         }
     return Profile(
@@ -320,17 +320,18 @@ def _limits(whole: Mapping[str, Phase], moved_s: Number) -> dict[str, Number]:
 
 
 def _intervals(
-    profile: Profile, workers: Workers, constants: InferenceConstants, known: Knowledge | None
+    profile: Profile, found: Latencies, constants: InferenceConstants, known: Knowledge | None
 ) -> Mapping[str, tuple[float, float | None]]:
     """The interval of each result, of which no end is faster than physics allows; a bound has none above."""
     if constants.is_bound:
         return lower_bounds(profile, ("ttft_s", "tpot_s", "latency_s"))
-    least = least_latencies(workers, constants)
+    least = least_latencies(found.workers, constants)
     results = intervals(profile, _spreads(profile, constants, known))
     for key, (low, high) in results.items():
         value, bound = float(getattr(profile, key)), float(getattr(least, key))
         faster = key in RATES
-        results[key] = (low, max(value, min(high, bound))) if faster else (min(value, max(low, bound)), high)
+        later = max(float(in_step_s(found)) / value, 1.0) if key == "ttft_s" else 1.0
+        results[key] = (low, max(value, min(high, bound))) if faster else (min(value, max(low, bound)), high * later)
     return results
 
 

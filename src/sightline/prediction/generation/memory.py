@@ -48,13 +48,29 @@ def _of_a_rank(plan: GenerationPlan, work: Generate) -> Number:
     return rounded_up(plan.running(work.batch) / (plan.data_parallel * plan.replicas))
 
 
-def _activations(prefilling: PricedGeneration) -> Number:
-    """Return the bytes that are live in the fullest pass: one over prompts, or the first one that samples."""
+def further_activations(priced: PricedGeneration) -> Number:
+    """Return the bytes by which a pass of all tokens that an iteration may have holds more than the passes that run.
+
+    Engines that measure their memory run such a pass at their start, and leave its bytes free
+    (vLLM 0.11 ``determine_available_memory``, TensorRT-LLM 1.2 ``KvCacheCreator``).
+    """
+    plan = priced.scenario.plan
+    if plan.max_batched_tokens is None or not plan.engine.memory.holds_activations:
+        return 0.0
+    return larger(_activations(priced, 1.0 * plan.max_batched_tokens) - _activations(priced), 0.0)
+
+
+def _activations(prefilling: PricedGeneration, tokens: Number | None = None) -> Number:
+    """Return the bytes that are live in a pass of so many tokens, or in the fullest.
+
+    That is one over prompts, or the first one that samples.
+    """
     formats, model = prefilling.worker.formats, prefilling.scenario.model
     products = [op for block in prefilling.prefill.program.layers for op in block.operators if isinstance(op, Matmul)]
-    widest, tokens = reduce(larger, [op.n / 1.0 for op in products]), products[0].m
+    widest = prefilling.of_each(reduce(larger, [op.n / 1.0 for op in products]))
+    tokens = prefilling.of_each(products[0].m) if tokens is None else tokens
     live = formats.operands[formats.plain].activation_bytes * tokens * (LIVE_ACTIVATIONS * model.hidden_size + widest)
-    return larger(prefilling.of_each(live), _drawn(prefilling))
+    return larger(live, _drawn(prefilling))
 
 
 def _drawn(priced: PricedGeneration) -> Number:

@@ -151,8 +151,9 @@ def in_lockstep(scenario: GenerationScenario, sequences: Number, chunks: Chunks)
     """Return the chunks of ranks that share experts and run their passes together, in a steady loop.
 
     With prompts in a share ``b`` of a rank's passes, some of ``d`` ranks has any in ``1 - (1 - b)^d`` of all passes,
-    and all wait for the busiest (`busiest_count`). Left out: prompts of unlike lengths, ranks of which one has more
-    sequences than another, and how long prompts wait for others where the plan balances them.
+    and all wait for the busiest (`busiest_count`), or for the chunk behind most tokens: ``k`` ranks with chunks from
+    anywhere in prompts have one at ``k / (k + 1)`` of them. Left out: prompts of unlike lengths, ranks of which one has
+    more sequences than another, and how long prompts wait for others where the plan balances them.
     """
     plan, work = scenario.plan, scenario.workload
     ranks = plain(plan.groups(scenario.model))
@@ -161,13 +162,22 @@ def in_lockstep(scenario: GenerationScenario, sequences: Number, chunks: Chunks)
     arriving = sequences / work.output_tokens
     busy = arriving / (chunks.prompts * chunks.micro_batches) * chunks.passes
     busy = smaller(busy, 1.0) if plan.engine.scheduling.mixed_batches else busy / (1.0 + busy)
-    share = either(ranks > 1, busy / (1.0 - (1.0 - busy) ** (1.0 * ranks)), 1.0)
+    idle = 1.0 - busy
+    share = either(ranks > 1, busy / (1.0 - idle ** (1.0 * ranks)), 1.0)
+    fewest = (1.0 - idle ** (1.0 + ranks)) / ((1.0 + ranks) * busy) - idle ** (1.0 * ranks)
+    farther = either(ranks > 1, 0.5 - fewest * share / busy, 0.0)
     more = larger(smaller(busiest_count(ranks, arriving), sequences) / (chunks.prompts * chunks.micro_batches), 1.0)
     if plan.max_batched_tokens is not None:
         more = larger(smaller(more, plan.max_batched_tokens / (chunks.sequences * chunks.new_tokens)), 1.0)
     more = either(ranks > 1, more, 1.0)
-    counts = {"prompts": chunks.prompts * share, "sequences": chunks.sequences * more}
-    return replace(chunks, **counts, share=share, evenness=share / more)
+    return replace(
+        chunks,
+        prompts=chunks.prompts * share,
+        sequences=chunks.sequences * more,
+        context_tokens=chunks.context_tokens + farther * (new_tokens(scenario) - chunks.new_tokens),
+        share=share,
+        evenness=share / more,
+    )
 
 
 def new_tokens(scenario: GenerationScenario) -> Number:

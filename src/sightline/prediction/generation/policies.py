@@ -12,7 +12,7 @@ import numpy as np
 
 from sightline.content import record
 from sightline.prediction.generation.engine_constants import InferenceConstants
-from sightline.prediction.generation.memory import generation_memory
+from sightline.prediction.generation.memory import further_activations, generation_memory
 from sightline.prediction.generation.phases import (
     Phase,
     PhaseName,
@@ -24,6 +24,7 @@ from sightline.prediction.generation.phases import (
     prefill_phase,
     price_generation,
 )
+from sightline.prediction.generation.replica import intake_s
 from sightline.profile.metrics import latency_s, output_tokens_per_s
 from sightline.program.blocks.layer import cached_bytes
 from sightline.program.formats import Formats
@@ -71,6 +72,8 @@ class Course:
     """Decode steps that it waits for before its prefill."""
     replaced: Number = 0.0
     """Prefills of others that hold its decoding up."""
+    apart_s: Number = 0.0
+    """Seconds of such a prefill that none but its own prompts wait for."""
     waves: Number = 1.0
     """Sequences in flight over those that run at a time, where the others wait for all of a running one's time."""
 
@@ -151,10 +154,10 @@ def _fitting(priced: PricedGeneration) -> Number:
     """Sequences of all ranks that run, their caches next to the weights; as many as may where not one fits."""
     plan, work, device = priced.scenario.plan, priced.scenario.workload, priced.scenario.cluster.device
     memory = generation_memory(priced, priced, work)
-    room = device.memory_bytes * plan.memory_fraction - (memory["total"] - memory["kv_cache"])
+    others = memory["total"] - memory["kv_cache"] + further_activations(priced)
+    room = device.memory_bytes * plan.memory_fraction - others
     whole = work.prompt_tokens + work.output_tokens
-    reserves = plan.engine.scheduling.reserves_cache
-    kept = 1.0 if reserves else (work.prompt_tokens + work.output_tokens / 2.0) / whole
+    kept = 1.0 if plan.engine.serving.reserves == "answer" else (work.prompt_tokens + work.output_tokens / 2.0) / whole
     batch = plan.running(work.batch)
     fitting = np.floor(batch * smaller(room / larger(memory["kv_cache"] * kept, 1.0), 1.0))
     ranks = plan.data_parallel * plan.replicas
@@ -173,39 +176,53 @@ def _beside_prompts(scenario: GenerationScenario) -> Number:
 def _steady_course(workers: Workers, prefill: Phase, decode: Phase, constants: InferenceConstants) -> Course:
     """A sequence's way, of which the times of all parts add up to a round of the loop (Little's law).
 
-    A request comes when another one's last token left and the next iteration has begun, which it waits for. Where
+    A request comes when another one's last token left and the next iteration has begun, which it waits for, and for one
+    more where that is scheduled already (vLLM 0.11 ``step_with_batch_queue``, SGLang 0.5 ``event_loop_overlap``). Where
     prompts go first it decodes once nobody waits. Where steps take prompts along it decodes from its own prefill on,
     so that no more passes of others fall into its decoding than it has steps: the others it has waited for.
     """
     plan, work = workers.scenario.plan, workers.decoding.scenario.workload
     # Little's law: a request that waits for a place waits until enough running requests finish.
     waves = workers.scenario.workload.batch / work.batch
-    priced, steps = workers.prefilling, larger(decode.passes, 1.0)
+    priced = workers.prefilling
+    share = priced.of_each(priced.chunks.share)
+    # A server takes prompts in while its engine, which schedules ahead, goes on with others.
+    taken_in_s = priced.of_each(intake_s(priced.worker, priced.prefill, constants, priced.chunks.micro_batches))
+    prefill = replace(prefill, host_s=prefill.host_s - taken_in_s)
     # Those that were prefilled with it hold nobody up.
     together = priced.prompts * priced.of_each(priced.chunks.micro_batches)
     rest = larger(work.batch / (plan.data_parallel * plan.replicas) - together, 0.0)
+    # Beside its own prompt come as many as in any step: more than beside that of a mean pass.
+    own = 1.0 if work.equal_lengths else larger((1.0 + rest / work.output_tokens) * share / together, 1.0)
     # Who is alone waits for no step of others.
     others, accompanied = rest / priced.prompts, smaller(rest, 1.0)
+    begun = accompanied * begun_ahead(priced)
     if not plan.engine.scheduling.mixed_batches:
         # Equally long sequences come in waves: each waits for half of its wave before its prefill, for half behind it.
-        waited = others * (0.5 if work.equal_lengths else 0.0)
-        replaced = others - waited
-        ahead = accompanied * decode.passes / steps
-        rounds = 1.0 + waited + replaced / steps
+        waited, shared = others * (0.5 if work.equal_lengths else 0.0), others * prefill.passes
         # Where another rank's prompts are processed, this one's sequences decode meanwhile.
-        meanwhile = others * prefill.passes * (1.0 - priced.of_each(priced.chunks.share))
-        decode = replace(decode, passes=larger(decode.passes - meanwhile, 0.0))
-        return Course(decode=decode, rounds=rounds, ahead=ahead, replaced=replaced, waves=waves)
+        decode = replace(decode, passes=larger(decode.passes - shared * (1.0 - share), 0.0))
+        behind = begun / larger(decode.passes + shared + begun, 1.0)
+        replaced = (others - waited) * (1.0 - behind)
+        ahead = (decode.passes + begun) * behind
+        return Course(
+            decode=decode,
+            rounds=own + others - replaced,
+            ahead=ahead,
+            replaced=replaced,
+            apart_s=taken_in_s,
+            waves=waves,
+        )
     taken = 1.0 - _spared(workers.decoding, prefill, decode, constants)
-    shared = others * prefill.passes
-    passes = decode.passes - smaller(shared, decode.passes) * (1.0 - taken)
-    decoding = smaller(decode.passes / larger(shared, 1e-9), 1.0)
-    behind = (1.0 - decoding) + decoding / steps
+    iterations, shared = decode.passes + begun, others * prefill.passes
+    passes = iterations - smaller(shared, iterations) * (1.0 - taken)
+    behind = 1.0 - decode.passes / larger(larger(shared, iterations), 1e-9)
     return Course(
-        decode=replace(decode, passes=passes * decoding),
-        rounds=1.0 + others * behind,
-        ahead=accompanied * (passes * behind + prefill.passes * taken),
-        replaced=others * decoding,
+        decode=replace(decode, passes=passes * (1.0 - behind)),
+        rounds=own + others * behind,
+        ahead=passes * behind + accompanied * prefill.passes * taken,
+        replaced=others * (1.0 - behind),
+        apart_s=taken_in_s,
         waves=waves,
     )
 
@@ -386,15 +403,38 @@ def latencies(workers: Workers, constants: InferenceConstants) -> Latencies:
         decode_phase(workers.decoding, constants),
     )
     course = policy_of(scenario).course(workers, prefill, decode, constants)
-    decode = course.decode
-    first_s = course.rounds * prefill.passes * prefill.pass_s + workers.moved_s + course.ahead * decode.pass_s
-    further_s = decode.passes * decode.pass_s + course.replaced * prefill.passes * prefill.pass_s
+    decode, apart_s, prefills = course.decode, course.apart_s, course.rounds + course.replaced
+    others_s = prefill.passes * (prefill.pass_s - apart_s)
+    first_s = course.rounds * others_s + prefill.passes * apart_s + workers.moved_s + course.ahead * decode.pass_s
+    further_s = decode.passes * decode.pass_s + course.replaced * others_s
     return Latencies(
         workers=workers,
         ttft_s=first_s + (course.waves - 1.0) * (first_s + further_s),
         tpot_s=further_s / either(work.output_tokens > 1, work.output_tokens - 1.0, np.nan),
-        prefill=prefill,
+        prefill=replace(prefill, host_s=prefill.host_s - apart_s * (1.0 - 1.0 / prefills)),
         decode=decode,
-        prefills=course.waves * prefill.passes * (course.rounds + course.replaced),
+        prefills=course.waves * prefill.passes * prefills,
         steps=course.waves * (decode.passes + course.ahead),
     )
+
+
+def in_step_s(found: Latencies) -> Number:
+    """Return the seconds to the first token if all sequences of equal length start and end in full passes; else 0.
+
+    So does a closed loop of equal requests that began together on engines whose steps take prompts along: each prompt
+    waits for the full passes that are under way. Loops whose groups parted (``TOGETHER``) wait less.
+    """
+    priced, work = found.workers.prefilling, found.workers.decoding.scenario.workload
+    plan, chunks = found.workers.scenario.plan, priced.chunks
+    budget, mixed = plan.max_batched_tokens, plan.engine.scheduling.mixed_batches and plan.disaggregate is None
+    if not (mixed and work.continuous and work.equal_lengths):
+        return 0.0
+    sequences, new = work.batch / (plan.data_parallel * plan.replicas), new_tokens(priced.scenario)
+    full = sequences if budget is None else smaller(sequences, larger(budget // new, 1.0))
+    passes = 1.0 + smaller(begun_ahead(priced), sequences / full - 1.0)
+    return passes * found.prefill.pass_s * full * new / priced.of_each(chunks.sequences * chunks.new_tokens)
+
+
+def begun_ahead(priced: PricedGeneration) -> float:
+    """Return the iterations that are under way, or scheduled already, when a request comes."""
+    return 2.0 if priced.worker.schedules_ahead else 1.0

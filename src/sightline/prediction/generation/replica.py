@@ -461,6 +461,15 @@ def _scheduling_s(
     return once_s, each_s, (prefill_s, tokens_s)
 
 
+def intake_s(worker: Worker, batch: PricedPass, c: InferenceConstants, m: Number) -> Number:
+    """Return the seconds of an iteration in which prompts are taken in beside an engine that schedules ahead; else 0.
+
+    A process of its own tokenizes them, which none but their users wait for (vLLM 0.11 ``AsyncLLM``, SGLang 0.5
+    ``TokenizerManager``).
+    """
+    return sum(_scheduling_s(worker, batch.kernels.batch, c, m)[2]) if worker.schedules_ahead else 0.0
+
+
 def iteration_host_s(plan: GenerationPlan, c: InferenceConstants) -> Number:
     """Return the host's seconds per iteration, whatever is in it."""
     return c.iteration_s + c.worker_s * (plan.tensor_parallel * plan.pipeline_parallel - 1.0)
