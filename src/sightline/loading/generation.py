@@ -22,6 +22,7 @@ from sightline.scenario import (
     Model,
     Sampling,
 )
+from sightline.scenario.generation import ONLY_PREFILLS
 from sightline.scenario.precision import MATMUL_FORMATS, WEIGHT_FORMATS
 from sightline.scenario.rules import ENGINE_DEGREES, GENERATION_RULES, further_devices, generation_questions
 from sightline.scenario.rules.rulebook import broken_rules
@@ -207,7 +208,7 @@ def _plan(
         return GenerationPlan(engine=engine, **values)
     prefill, decode = ({k: v for k, v in pools[pool].items() if k != "batch"} for pool in ("prefill", "decode"))
     split = Disaggregation(
-        prefill=GenerationPlan(engine=engine, **{**values, **prefill}),
+        prefill=GenerationPlan(engine=engine, **{**values, **prefill, **ONLY_PREFILLS}),
         prefill_batch=pools["prefill"].get("batch", together),
         prefill_device=prefill_device,
     )

@@ -191,11 +191,13 @@ class Batch:
     """The groups of one iteration; linear layers run over the tokens of all, attention group by group."""
 
     groups: tuple[SequenceGroup, ...]
+    in_turns: Number = 1
+    """Such batches that devices with attention and devices with experts take in turns."""
 
     @classmethod
-    def of(cls, *groups: SequenceGroup) -> "Batch":
+    def of(cls, *groups: SequenceGroup, in_turns: Number = 1) -> "Batch":
         """Return the batch of ``groups``."""
-        return cls(groups=groups)
+        return cls(groups=groups, in_turns=in_turns)
 
     @property
     def tokens(self) -> Number:

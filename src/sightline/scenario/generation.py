@@ -25,6 +25,8 @@ SERVING_ONLY = (
     *("max_concurrent_requests", "max_queued_requests", "queue_timeout", "kv_cache_blocks"),
 )
 """Fields of a plan that matter under a load of many requests, not for one batch."""
+ONLY_PREFILLS = {"expert_devices": 0, "expert_micro_batches": 1}
+"""What the plan of workers has that only prefill."""
 
 
 @description
@@ -201,6 +203,11 @@ class GenerationPlan:
     redundant_experts: Annotated[Count | None, whole(0)] = None
     """Copies of busy experts, which ranks hold besides all experts; any number, 0 included, also places experts by
     their load (EPLB); default: experts stand as numbered."""
+    expert_devices: Annotated[Count, whole(0)] = 0
+    """Further devices of each decode replica, which hold the experts while attention and KV cache stay on the others
+    (attention-FFN disaggregation, arXiv 2504.02263 and 2507.19427), with `disaggregate`: a divisor of the experts."""
+    expert_micro_batches: Annotated[Count, whole()] = 1
+    """Micro-batches of a decode step that both kinds of devices work on in turns while others travel; 1: they wait."""
     balanced_prompts: bool = False
     """Prompts wait until every rank that shares experts has any, as TensorRT-LLM does with ``enable_balance``."""
     max_sequences: Annotated[Count | None, whole()] = None
@@ -237,7 +244,8 @@ class GenerationPlan:
     @property
     def devices(self) -> Count:
         """Devices of all replicas."""
-        return self.tensor_parallel * self.pipeline_parallel * self.data_parallel * self.replicas
+        attention = self.tensor_parallel * self.pipeline_parallel * self.data_parallel
+        return (attention + self.expert_devices) * self.replicas
 
     @property
     def expert_tensor_parallel(self) -> Number:

@@ -193,6 +193,7 @@ def room_of(scenario: ServingScenario) -> Room:
     tokens = plan.max_batched_tokens or usual
     limited = replace(scenario, plan=replace(plan, max_sequences=plan.max_sequences or limits.max_sequences))
     single, two = (_memory(alike(limited, tokens, more)) for more in (block, 2 * block))
+    whole = _memory(alike(limited, tokens, block), experts=True) if plan.expert_devices else single
     block_bytes = two["kv_cache"] - single["kv_cache"]
     usable = usable_bytes(scenario)
     others = single["total"] - single["kv_cache"]
@@ -202,9 +203,8 @@ def room_of(scenario: ServingScenario) -> Room:
         blocks = int(plan.kv_cache_blocks)
     cache = blocks * block_bytes
     parts = {**single, "kv_cache": cache, "total": others + cache}
-    return Room(
-        blocks=blocks, memory_bytes=parts, block_bytes=block_bytes, fits=blocks > 0 and others + cache <= usable
-    )
+    fits = blocks > 0 and others + cache <= usable and whole["total"] <= usable
+    return Room(blocks=blocks, memory_bytes=parts, block_bytes=block_bytes, fits=fits)
 
 
 def usable_bytes(scenario: ServingScenario) -> float:
@@ -213,9 +213,10 @@ def usable_bytes(scenario: ServingScenario) -> float:
     return float(scenario.cluster.device.memory_bytes * (1.0 if stated else scenario.plan.memory_fraction))
 
 
-def _memory(scenario: GenerationScenario) -> dict[str, float]:
+def _memory(scenario: GenerationScenario, *, experts: bool = False) -> dict[str, float]:
     priced = price_generation(scenario)
-    return {part: float(size) for part, size in generation_memory(priced, priced, scenario.workload).items()}
+    memory = generation_memory(priced, priced, scenario.workload, experts=experts)
+    return {part: float(size) for part, size in memory.items()}
 
 
 NONE = np.zeros(2)

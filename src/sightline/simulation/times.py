@@ -120,6 +120,10 @@ class IterationTimes(NamedTuple):
     drafting_s: float = 0.0
     """Host time of a pass with drafts, and of each sequence in it."""
     drafted_sequence_s: float = 0.0
+    micro_batches: float = 1.0
+    """Of a pass that only decodes, which devices with attention and others with experts take in turns. Columns of
+    ``decodes`` then are what paces the ones, what a micro-batch waits for, and what paces the others."""
+    layers: float = 1.0
 
 
 def iteration_times(
@@ -160,7 +164,7 @@ def iteration_times(
         decode_launches=decode_launches,
         prompt_launches=prompt_launches,
         tokens_per_decode=new,
-        captured_decodes=float(plan.captured_tokens(*about, decode=True)),
+        captured_decodes=float(plan.captured_tokens(*about, decode=True) * plan.expert_micro_batches),
         captured_tokens=float(plan.captured_tokens(*about, decode=False)),
         launch_s=float(launch_time_s(plan, c)),
         iteration_s=float(iteration_host_s(plan, c)),
@@ -179,6 +183,8 @@ def iteration_times(
         drafts_up_to=math.inf if drafts_up_to is None else float(drafts_up_to),
         drafting_s=float(speculates * c.drafting_s),
         drafted_sequence_s=float(speculates * c.drafted_sequence_s),
+        micro_batches=float(plan.expert_micro_batches),
+        layers=float(worker.model.layers),
     )
 
 
@@ -207,7 +213,8 @@ class _Tables:
 
     def experts(self, points: Floats) -> Floats:
         """What of a pass hangs on the tokens of all ranks, by those of each: nothing where each is alone."""
-        if not self.worker.plan.data_parallel > 1:
+        # Experts apart see the tokens of the busiest rank everywhere.
+        if not self.worker.plan.data_parallel > 1 or self.worker.plan.expert_devices:
             return np.zeros((2, 4))
         whole = self._pass("tokens", prompts(1.0, _some(points) - HALF), prompts(1.0, HALF))
         return self._columns(whole.of_all_ranks(), points)
@@ -222,8 +229,14 @@ class _Tables:
     def decodes(self, points: Floats) -> tuple[Floats, Floats]:
         """Passes that only decode, and what drafting takes of them, by sequences."""
         new = 1.0 + self.worker.plan.drafted(points)
-        whole = self._pass("decodes", decoding(_some(points) - HALF, 1.0, new), decoding(HALF, 1.0, new)).of_group(None)
+        m = np.minimum(self.worker.plan.expert_micro_batches, _some(points))
+        groups = decoding(_some(points) / m - HALF, 1.0, new), decoding(HALF, 1.0, new)
+        whole = self._pass("decodes", *groups, in_turns=m).of_group(None)
         columns = self._columns(whole, points)
+        if self.worker.plan.expert_micro_batches > 1:
+            attention_s, experts_s, sent_s = whole.sides(whole.in_engine(self.constants))
+            columns[:, WORK], columns[:, COLLECTIVES] = m * attention_s, attention_s + experts_s + sent_s
+            columns[:, HANDOVER] = m * np.maximum(experts_s, sent_s / 2.0)
         if self.worker.plan.speculative is None:
             return columns, np.zeros_like(columns)
         drafts = columns - self._of_times(whole.times(whole.in_engine(self.constants)), 0.0, points)
@@ -234,8 +247,9 @@ class _Tables:
         """Seconds of attention by sequences and context, and its kernels."""
         n, c = self._axes(sequences, context)
         new = 1.0 + self.worker.plan.drafted(n[:, None])
-        group = decoding(_some(n)[:, None], c[None, :], new)
-        return self._attention("decode attention", group, decoding(1.0, 1.0, new), (n.size, c.size))
+        m = np.minimum(self.worker.plan.expert_micro_batches, _some(n))
+        group = decoding((_some(n) / m)[:, None], c[None, :], new)
+        return self._attention("decode attention", group, decoding(1.0, 1.0, new), (n.size, c.size), m[:, None])
 
     def prompt_attention(self, tokens: float, context: float) -> tuple[Floats, float]:
         """Seconds of attention by a prompt's new tokens and those before them, and its kernels."""
@@ -247,17 +261,19 @@ class _Tables:
         return axis_points(tokens, ATTENTION_BITS - self.coarser), axis_points(context, CONTEXT_BITS - self.coarser)
 
     def _attention(
-        self, table: str, group: SequenceGroup, other: SequenceGroup, shape: tuple[int, int]
+        self, table: str, group: SequenceGroup, other: SequenceGroup, shape: tuple[int, int], in_turns: Number = 1
     ) -> tuple[Floats, float]:
-        times = device_times(self.worker, self._pass(table, group, other).of_group(0), self.constants)
+        times = device_times(
+            self.worker, self._pass(table, group, other, in_turns=in_turns).of_group(0), self.constants
+        )
         seconds = np.broadcast_to(times.device_s, shape).astype(float)
         # Nothing takes no time.
         seconds[0] = 0.0
         return seconds, float(np.max(times.launches))
 
-    def _pass(self, table: str, *groups: SequenceGroup) -> PricedPass:
+    def _pass(self, table: str, *groups: SequenceGroup, in_turns: Number = 1) -> PricedPass:
         if table not in self.passes:
-            (self.passes[table],) = self.worker.priced([Batch.of(*groups)])
+            (self.passes[table],) = self.worker.priced([Batch.of(*groups, in_turns=in_turns)])
         return self.passes[table]
 
     def _columns(self, whole: PricedPass, points: Floats) -> Floats:
@@ -365,6 +381,12 @@ def step_seconds(
         work_s, collective_s, launches, boundary_s = _mixed(times, decodes, context_sum, new_tokens, prompts)
         work_s += attention_s - f.attention_start_s * (prompts - 1.0 + (decodes > 0 and f.joins_attention > 0))
     device_s = work_s + collective_s
+    if f.micro_batches > 1.0 and prompts == 0:
+        attention_s = decode_attention_seconds(times, decodes, context_sum)
+        m = min(f.micro_batches, 1.0 * decodes)
+        paced_s, through_s = max(work_s, boundary_s), collective_s + attention_s / m
+        device_s = max(paced_s, through_s)
+        device_s += (through_s + (1.0 - 1.0 / m) * paced_s - device_s) / f.layers
     # A pass that is launched as graphs keeps the device waiting for nothing.
     most = f.captured_tokens if prompts > 0 else f.captured_decodes
     launching_s = 0.0 if _decoded(times, decodes) + new_tokens <= most else f.launch_s * launches

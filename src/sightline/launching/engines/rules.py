@@ -145,6 +145,11 @@ def engine_workers(framework: Engine, disaggregate: Disaggregation) -> Checks:
     )
 
 
+def engine_experts_apart(expert_devices: Count) -> Checks:
+    """A plugin of vLLM (afd-plugin, 2026-08) has them, and SGLang for one model (pull request 36258, 2026-08)."""
+    yield Check(expert_devices == 0, "plan.expert_devices is {expert_devices}; no release of an engine launches them")
+
+
 def engine_tiers(framework: Engine, kv_tiers: tuple[KvTier, ...], prefix_cache: bool) -> Checks:
     """Engines keep evicted keys and values in so many memories behind the device's, or in none."""
     most, count = TIERS.get(framework.name, 0), len(kv_tiers)

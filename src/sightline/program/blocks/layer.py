@@ -124,7 +124,8 @@ def dense_mlp(x: Kernels, width: float, module: Module = "mlp", of: WeightPart =
 
 def experts(x: Kernels, figures: Experts) -> Sublayer:
     """Return the routed and the shared experts of one layer; routed ones may work on a latent vector of each token."""
-    routed, f = x.experts(figures), figures.width / x.u
+    routed = x.experts(figures)
+    x, f = routed.x, figures.width / routed.x.u
     inputs = f * (2.0 if x.model.gated else 1.0)
     shared = (
         dense_mlp(x, float(figures.shared * figures.shared_width), "shared experts", "shared")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sightline.content import fields_of
 from sightline.frameworks import Framework
 from sightline.scenario.cluster import Cluster
+from sightline.scenario.generation import ONLY_PREFILLS
 from sightline.scenario.model import Model
 from sightline.scenario.rules import degrees, engines, heterogeneous, techniques
 from sightline.scenario.rules.rulebook import Broken, Rule, Verdict, broken_rules, judged, needed, rules_of
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 TRAINING_RULES: tuple[Rule, ...] = (*rules_of(degrees), *rules_of(techniques), *rules_of(heterogeneous))
 """What a training plan may be."""
 
-_OF_POOLS = (engines.engine_stages, engines.engine_experts, engines.engine_copies)
+_OF_POOLS = (engines.engine_stages, engines.engine_experts, engines.engine_copies, engines.experts_apart)
 POOL_RULES: tuple[Rule, ...] = (degrees.tensor_heads, *_OF_POOLS)
 """What the degrees of an engine, or of its prefill or decode workers, may be."""
 
@@ -98,11 +99,13 @@ def generation_questions(
     if not pools:
         yield GENERATION_RULES, facts
         return
+    pools = {**pools, "prefill": {**pools["prefill"], **ONLY_PREFILLS}}
     for pool, own in pools.items():
         yield POOL_RULES, {**facts, **own, "key": f"plan.disaggregate.{pool}"}
     whole = {pool: {**facts, **own} for pool, own in pools.items()}
     taken = {
         f"{pool}_devices": prod(known[degree] for degree in ENGINE_DEGREES)
+        + known.get("expert_devices", 0) * known["replicas"]
         for pool, known in whole.items()
         if known.keys() >= set(ENGINE_DEGREES)
     }
