@@ -202,20 +202,17 @@ class Batch:
     @property
     def tokens(self) -> Number:
         """New tokens of all groups."""
-        first, *others = (group.tokens for group in self.groups)
-        return sum(others, first)
+        return sum(group.tokens for group in self.groups)
 
     @property
     def mean_tokens(self) -> Number:
         """New tokens of all groups on the mean of the ranks that share experts."""
-        first, *others = (group.tokens * group.evenness for group in self.groups)
-        return sum(others, first)
+        return sum(group.tokens * group.evenness for group in self.groups)
 
     @property
     def logits(self) -> Number:
         """Tokens of all groups whose logits are wanted."""
-        first, *others = (group.count * group.logits for group in self.groups)
-        return sum(others, first)
+        return sum(group.count * group.logits for group in self.groups)
 
     @property
     def decode(self) -> bool:

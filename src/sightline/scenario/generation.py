@@ -25,7 +25,7 @@ SERVING_ONLY = (
     *("max_concurrent_requests", "max_queued_requests", "queue_timeout", "kv_cache_blocks"),
 )
 """Fields of a plan that matter under a load of many requests, not for one batch."""
-ONLY_PREFILLS = {"expert_devices": 0, "expert_micro_batches": 1}
+ONLY_PREFILLS: dict[str, Any] = {"expert_devices": 0, "expert_micro_batches": 1}
 """What the plan of workers has that only prefill."""
 
 
@@ -244,8 +244,9 @@ class GenerationPlan:
     @property
     def devices(self) -> Count:
         """Devices of all replicas."""
-        attention = self.tensor_parallel * self.pipeline_parallel * self.data_parallel
-        return (attention + self.expert_devices) * self.replicas
+        return (
+            self.tensor_parallel * self.pipeline_parallel * self.data_parallel + self.expert_devices
+        ) * self.replicas
 
     @property
     def expert_tensor_parallel(self) -> Number:

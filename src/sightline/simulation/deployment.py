@@ -202,8 +202,8 @@ def room_of(scenario: ServingScenario) -> Room:
     if plan.kv_cache_blocks is not None:
         blocks = int(plan.kv_cache_blocks)
     cache = blocks * block_bytes
-    parts = {**single, "kv_cache": cache, "total": others + cache}
-    fits = blocks > 0 and others + cache <= usable and whole["total"] <= usable
+    parts = {**single, "kv_cache": cache, "total": others + cache} if whole["total"] <= usable else whole
+    fits = blocks > 0 and parts["total"] <= usable
     return Room(blocks=blocks, memory_bytes=parts, block_bytes=block_bytes, fits=fits)
 
 

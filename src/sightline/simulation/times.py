@@ -72,7 +72,8 @@ class IterationTimes(NamedTuple):
     drafts: Floats
     """By decoding sequences: what drafting takes of that, without attention."""
     experts: Floats
-    """By new tokens of each of several ranks: what of a pass hangs on those of all (`PricedPass.of_all_ranks`)."""
+    """By new tokens of each of several ranks: what of a pass hangs on those of all (`PricedPass.of_all_ranks`).
+    Left out: experts on devices of their own, which see the tokens of the busiest rank everywhere."""
     decode_attention: Floats
     """By sequences and tokens in each one's cache: seconds of attention, drafts included."""
     prompt_attention: Floats
@@ -213,7 +214,6 @@ class _Tables:
 
     def experts(self, points: Floats) -> Floats:
         """What of a pass hangs on the tokens of all ranks, by those of each: nothing where each is alone."""
-        # Experts apart see the tokens of the busiest rank everywhere.
         if not self.worker.plan.data_parallel > 1 or self.worker.plan.expert_devices:
             return np.zeros((2, 4))
         whole = self._pass("tokens", prompts(1.0, _some(points) - HALF), prompts(1.0, HALF))

@@ -137,17 +137,13 @@ def whole_prompts(
     )
 
 
-def engine_workers(framework: Engine, disaggregate: Disaggregation) -> Checks:
-    """Servers of some engines only prefill and decode together."""
+def engine_workers(framework: Engine, disaggregate: Disaggregation, expert_devices: Count) -> Checks:
+    """Servers of some engines only prefill and decode together; none has experts apart (vLLM 0.19 in a plugin)."""
+    yield Check(expert_devices == 0, "plan.expert_devices is {expert_devices}; no release of an engine launches them")
     yield Check(
         framework.name in TIERS,
         "plan.disaggregate is not launched with {framework.name}; launched with " + ", ".join(TIERS),
     )
-
-
-def engine_experts_apart(expert_devices: Count) -> Checks:
-    """A plugin of vLLM (afd-plugin, 2026-08) has them, and SGLang for one model (pull request 36258, 2026-08)."""
-    yield Check(expert_devices == 0, "plan.expert_devices is {expert_devices}; no release of an engine launches them")
 
 
 def engine_tiers(framework: Engine, kv_tiers: tuple[KvTier, ...], prefix_cache: bool) -> Checks:

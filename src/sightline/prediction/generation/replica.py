@@ -293,11 +293,10 @@ def _formats(model: Model, quantization: tuple[str, ...] | None, dtype: str, eng
 
 
 def _group(ranks: str, plan: GenerationPlan, cluster: Cluster) -> Group:
-    """The ranks that take part in a collective of a pass."""
+    """The ranks that take part in a collective of a pass; devices with experts alone are as far as their last."""
     if ranks == "tensor":
         return tensor_group(plan.tensor_parallel, cluster)
     if ranks == "stages":
-        # The last of the devices with experts alone is the farthest.
         apart = plan.tensor_parallel * plan.data_parallel + larger(plan.expert_devices - 1, 0)
         return pipeline_boundary(1, apart, cluster)
     return data_group(plan.tensor_parallel, plan.data_parallel, cluster)
@@ -378,9 +377,8 @@ def device_times(worker: Worker, batch: PricedPass, constants: InferenceConstant
 def _in_turns(worker: Worker, batch: PricedPass, prices: Prices, times: PassTimes) -> PassTimes:
     """The times of a decode step whose micro-batches devices with attention and others with experts take in turns.
 
-    If those of one spend ``a`` and ``f`` seconds there and ``c`` on both ways in all layers, ``m`` take ``max(m max(a,
-    f, c / 2), a + f + c)``, all parts lengthened alike, and a layer's share to fill (arXiv 2504.02263, section 4.1).
-    Left out: that layers differ.
+    If one spends ``a`` and ``f`` seconds there and ``c`` on both ways, ``m`` take ``max(m max(a, f, c/2), a + f + c)``
+    and a layer's share to fill (arXiv 2504.02263, section 4.1), all parts longer alike. Left out: that layers differ.
     """
     m = batch.kernels.batch.in_turns
     if not anywhere(m > 1):

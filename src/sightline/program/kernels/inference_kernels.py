@@ -383,7 +383,11 @@ def inference_experts(x: InferenceAttention, figures: Experts) -> InferenceExper
 
     Tokens that are all identical choose the same experts, which lie on different ranks where these suffice.
     """
-    x = _with_experts_apart(x)
+    if anywhere((f := x.expert_devices) > 0):
+        # Devices with experts alone divide the tokens and experts of all ranks.
+        t, d, e = (either(f > 0, there, here) for there, here in ((1.0, x.t), (f, x.d), (f, x.e)))
+        batch = Batch.of(*(replace(group, count=group.count * x.d / d) for group in x.batch.groups))
+        x = replace(x, t=t, d=d, e=e, batch=batch, tokens=batch.tokens, beside=x)
     width, tokens = float(figures.latent_width or x.h), x.batch.mean_tokens * x.d
     if x.identical_tokens:
         own = np.ceil(figures.per_token / smaller(x.e, figures.per_token))
@@ -395,16 +399,6 @@ def inference_experts(x: InferenceAttention, figures: Experts) -> InferenceExper
     lasting = lasting_excess(figures.count, x.e, spread=x.spread or 0.0, copies=x.copies)
     share = busiest_share(x.e, chosen, skew=x.skew, lasting=lasting)
     return InferenceExperts(x=x, of=figures, width=width, redundant=copies, chosen=chosen * share, active=active)
-
-
-def _with_experts_apart(x: InferenceAttention) -> InferenceAttention:
-    """The sizes on devices with experts alone, if any, which divide the tokens and experts of all ranks."""
-    f = x.expert_devices
-    if not anywhere(f > 0):
-        return x
-    t, d, e = (either(f > 0, there, here) for there, here in ((1.0, x.t), (f, x.d), (f, x.e)))
-    batch = Batch.of(*(replace(group, count=group.count * x.d / d) for group in x.batch.groups))
-    return replace(x, t=t, d=d, e=e, batch=batch, tokens=batch.tokens, beside=x)
 
 
 class InferenceKernels(InferenceAttention):

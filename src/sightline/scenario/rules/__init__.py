@@ -105,9 +105,9 @@ def generation_questions(
     whole = {pool: {**facts, **own} for pool, own in pools.items()}
     taken = {
         f"{pool}_devices": prod(known[degree] for degree in ENGINE_DEGREES)
-        + known.get("expert_devices", 0) * known["replicas"]
+        + known["expert_devices"] * known["replicas"]
         for pool, known in whole.items()
-        if known.keys() >= set(ENGINE_DEGREES)
+        if known.keys() >= {*ENGINE_DEGREES, "expert_devices"}
     }
     # No single degree is the plan's: rules about degrees were asked of each kind of workers.
     of_pools = ("tensor_parallel", "pipeline_parallel", "expert_parallel")

@@ -77,11 +77,9 @@ def experts_apart(
         stated + "a divisor of the {experts} experts of {model.name}",
         {"experts": experts},
     )
-    yield Check(
-        none | ((pipeline_parallel == 1) & (expert_parallel == 1)),
-        "{key} has pipeline_parallel {pipeline_parallel} and expert_parallel {expert_parallel}; allowed with "
-        "plan.expert_devices: 1",
-    )
+    alone = "; allowed with plan.expert_devices: 1"
+    yield Check(none | (pipeline_parallel == 1), "{key}.pipeline_parallel is {pipeline_parallel}" + alone)
+    yield Check(none | (expert_parallel == 1), "{key}.expert_parallel is {expert_parallel}" + alone)
     yield Check(
         np.logical_not(none) | (expert_micro_batches == 1),
         "plan.expert_micro_batches is {expert_micro_batches}; allowed without plan.expert_devices: 1",
