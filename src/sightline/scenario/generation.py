@@ -204,10 +204,10 @@ class GenerationPlan:
     """Copies of busy experts, which ranks hold besides all experts; any number, 0 included, also places experts by
     their load (EPLB); default: experts stand as numbered."""
     expert_devices: Annotated[Count, whole(0)] = 0
-    """Further devices of each decode replica, which hold the experts while attention and KV cache stay on the others
-    (attention-FFN disaggregation, arXiv 2504.02263 and 2507.19427), with `disaggregate`: a divisor of the experts."""
+    """Further devices of each decode replica that hold the experts, while all else stays on the others (attention-FFN
+    disaggregation, arXiv 2504.02263 and 2507.19427): a divisor of the experts, with `disaggregate`."""
     expert_micro_batches: Annotated[Count, whole()] = 1
-    """Micro-batches of a decode step that both kinds of devices work on in turns while others travel; 1: they wait."""
+    """Micro-batches of a decode step that both kinds of devices take in turns; 1: they wait for each other."""
     balanced_prompts: bool = False
     """Prompts wait until every rank that shares experts has any, as TensorRT-LLM does with ``enable_balance``."""
     max_sequences: Annotated[Count | None, whole()] = None
