@@ -22,9 +22,8 @@ from sightline.scenario import (
     Model,
     Sampling,
 )
-from sightline.scenario.generation import ONLY_PREFILLS
 from sightline.scenario.precision import MATMUL_FORMATS, WEIGHT_FORMATS
-from sightline.scenario.rules import ENGINE_DEGREES, GENERATION_RULES, further_devices, generation_questions
+from sightline.scenario.rules import ENGINE_DEGREES, GENERATION_RULES, PREFILLS, further_devices, generation_questions
 from sightline.scenario.rules.rulebook import broken_rules
 from sightline.validators import Keys, keys_of, text
 
@@ -208,7 +207,7 @@ def _plan(
         return GenerationPlan(engine=engine, **values)
     prefill, decode = ({k: v for k, v in pools[pool].items() if k != "batch"} for pool in ("prefill", "decode"))
     split = Disaggregation(
-        prefill=GenerationPlan(engine=engine, **{**values, **prefill, **ONLY_PREFILLS}),
+        prefill=GenerationPlan(engine=engine, **{**values, **prefill, **PREFILLS}),
         prefill_batch=pools["prefill"].get("batch", together),
         prefill_device=prefill_device,
     )

@@ -25,8 +25,6 @@ SERVING_ONLY = (
     *("max_concurrent_requests", "max_queued_requests", "queue_timeout", "kv_cache_blocks"),
 )
 """Fields of a plan that matter under a load of many requests, not for one batch."""
-ONLY_PREFILLS: dict[str, Any] = {"expert_devices": 0, "expert_micro_batches": 1}
-"""What the plan of workers has that only prefill."""
 
 
 @description

@@ -15,7 +15,8 @@ from sightline.planning.generation.space import GenerationSpace, Variant, restri
 from sightline.prediction.generation.phases import Chunks, cut
 from sightline.quantities import rounded_up
 from sightline.scenario import Disaggregation, GenerationPlan, GenerationScenario
-from sightline.scenario.generation import DEGREES, ONLY_PREFILLS
+from sightline.scenario.generation import DEGREES
+from sightline.scenario.rules import PREFILLS
 
 Columns: TypeAlias = Mapping[str, NDArray[Any]]
 Loads: TypeAlias = Mapping["Shape", Sequence[tuple[int, ...]]]
@@ -266,7 +267,7 @@ def scenario_of(variant: Variant, columns: Mapping[str, Any]) -> GenerationScena
     plan = _with_degrees(variant, scenario.plan, columns, shared)
     if variant.pooled:
         own = {name: columns[f"prefill.{name}"] for name in (*DEGREES, "replicas")}
-        prefill = _with_degrees(variant, replace(scenario.plan, disaggregate=None, **ONLY_PREFILLS), own, shared)
+        prefill = _with_degrees(variant, replace(scenario.plan, disaggregate=None, **PREFILLS), own, shared)
         plan = replace(plan, disaggregate=Disaggregation(prefill=prefill, prefill_batch=columns["prefill.batch"]))
     else:
         plan = replace(plan, disaggregate=None)

@@ -9,7 +9,7 @@ from sightline.prediction.training.memory import Ledger, fullest, parts_of, term
 from sightline.profile import NumbersOnDemand
 from sightline.program import GroupedMatmul, Matmul, Operator, Program
 from sightline.program.blocks.layer import cached_bytes
-from sightline.quantities import Count, Number, added_up, larger, rounded_up, smaller
+from sightline.quantities import Count, Number, added_up, anywhere, larger, rounded_up, smaller
 from sightline.scenario import Generate, GenerationPlan, GenerationScenario
 
 LIVE_ACTIVATIONS = 3.0
@@ -78,7 +78,8 @@ def _stages(
     plain_bytes = formats.operands[formats.plain].weight_bytes
     adapters = sum(block.count * block.adapter_parameters for block in program.layers) * plain_bytes
     layers = priced.of_each(sum(block.count * _weights(block.operators) for block in program.layers) + adapters)
-    experts = [(block.count, [op for op in block.operators if op.module in WITH_EXPERTS]) for block in program.layers]
+    there = program.layers if anywhere(plan.expert_devices > 0) else ()
+    experts = [(block.count, [op for op in block.operators if op.module in WITH_EXPERTS]) for block in there]
     apart = (plan.expert_devices > 0) * priced.of_each(sum(count * _weights(own) for count, own in experts))
     table_format = formats.parts["head"] if plan.engine.kernels.quantizes_head else formats.plain
     table = formats.operands[table_format].weight_bytes * model.embedding_parameters / t

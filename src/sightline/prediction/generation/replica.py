@@ -387,7 +387,7 @@ def _in_turns(worker: Worker, batch: PricedPass, prices: Prices, times: PassTime
     paced_s, through_s = larger(larger(attention_s, experts_s), sent_s / 2.0), attention_s + experts_s + sent_s
     whole_s = larger(m * paced_s, through_s)
     whole_s = whole_s + (through_s + (m - 1.0) * paced_s - whole_s) / worker.model.layers
-    return times.times(whole_s / through_s)._replace(launches=times.launches * m)
+    return times.times(whole_s / larger(through_s, 1e-30))._replace(launches=times.launches * m)
 
 
 def attention_start_s(worker: Worker, constants: InferenceConstants) -> Number:

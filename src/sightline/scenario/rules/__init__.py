@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from sightline.content import fields_of
 from sightline.frameworks import Framework
 from sightline.scenario.cluster import Cluster
-from sightline.scenario.generation import ONLY_PREFILLS
 from sightline.scenario.model import Model
 from sightline.scenario.rules import degrees, engines, heterogeneous, techniques
 from sightline.scenario.rules.rulebook import Broken, Rule, Verdict, broken_rules, judged, needed, rules_of
@@ -87,6 +86,8 @@ _MAY_BE_NONE = (
 
 ENGINE_DEGREES = ("tensor_parallel", "pipeline_parallel", "data_parallel", "replicas")
 """Degrees whose product is the devices of an engine's plan."""
+PREFILLS: dict[str, Any] = {"expert_devices": 0, "expert_micro_batches": 1}
+"""What the plan of workers has that only prefill."""
 
 
 def generation_questions(
@@ -99,7 +100,7 @@ def generation_questions(
     if not pools:
         yield GENERATION_RULES, facts
         return
-    pools = {**pools, "prefill": {**pools["prefill"], **ONLY_PREFILLS}}
+    pools = {**pools, "prefill": {**pools["prefill"], **PREFILLS}}
     for pool, own in pools.items():
         yield POOL_RULES, {**facts, **own, "key": f"plan.disaggregate.{pool}"}
     whole = {pool: {**facts, **own} for pool, own in pools.items()}
