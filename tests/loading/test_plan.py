@@ -71,6 +71,8 @@ GENERATION_ONLY: Mapping[str, tuple[Values, Values]] = {
     "expert_spread": ((0,), (0.9,)),
     "balanced_prompts": ((False,), (True,)),
     "redundant_experts": ((0,), (8,)),
+    "expert_devices": ((0,), (8,)),
+    "expert_micro_batches": ((), (1, 3)),
 }
 """The same for generation."""
 

@@ -274,7 +274,7 @@ def test_every_rule_of_generation_is_asked_of_a_full_scenario(monkeypatch: pytes
     assert not_asked(POOL_RULES, prefill) == not_asked(POOL_RULES, decode) == []
     # Rules about a degree are asked of each kind of workers instead.
     of_degrees = ["tensor_heads", "engine_stages", "engine_experts", "engine_devices", "unlike_replicas"]
-    of_degrees[3:3] = ["engine_copies"]
+    of_degrees[3:3] = ["engine_copies", "experts_apart"]
     of_degrees.append("engine_expert_tensor_parallel")
     assert not_asked(GENERATION_RULES, both) == of_degrees
 

@@ -221,6 +221,7 @@ def _layout(plan: "Plan | GenerationPlan") -> list[str]:
     serves = not isinstance(plan, Plan)
     fields = _SERVED if serves else tuple(_DEGREES)
     named = [f"{_DEGREES[field]} {getattr(plan, field)}" for field in fields if getattr(plan, field) != 1]
+    named += [f"experts on {apart} further devices"] if (apart := getattr(plan, "expert_devices", 0)) else []
     return (named or ["one device"]) + ([f"{plan.replicas} replicas"] if serves and plan.replicas != 1 else [])
 
 

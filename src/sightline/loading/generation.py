@@ -23,7 +23,7 @@ from sightline.scenario import (
     Sampling,
 )
 from sightline.scenario.precision import MATMUL_FORMATS, WEIGHT_FORMATS
-from sightline.scenario.rules import ENGINE_DEGREES, GENERATION_RULES, further_devices, generation_questions
+from sightline.scenario.rules import ENGINE_DEGREES, GENERATION_RULES, PREFILLS, further_devices, generation_questions
 from sightline.scenario.rules.rulebook import broken_rules
 from sightline.validators import Keys, keys_of, text
 
@@ -207,7 +207,7 @@ def _plan(
         return GenerationPlan(engine=engine, **values)
     prefill, decode = ({k: v for k, v in pools[pool].items() if k != "batch"} for pool in ("prefill", "decode"))
     split = Disaggregation(
-        prefill=GenerationPlan(engine=engine, **{**values, **prefill}),
+        prefill=GenerationPlan(engine=engine, **{**values, **prefill, **PREFILLS}),
         prefill_batch=pools["prefill"].get("batch", together),
         prefill_device=prefill_device,
     )

@@ -193,29 +193,28 @@ class Batch:
     """The groups of one iteration; linear layers run over the tokens of all, attention group by group."""
 
     groups: tuple[SequenceGroup, ...]
+    in_turns: Number = 1
+    """Such batches that devices with attention and devices with experts take in turns."""
 
     @classmethod
-    def of(cls, *groups: SequenceGroup) -> "Batch":
+    def of(cls, *groups: SequenceGroup, in_turns: Number = 1) -> "Batch":
         """Return the batch of ``groups``."""
-        return cls(groups=groups)
+        return cls(groups=groups, in_turns=in_turns)
 
     @property
     def tokens(self) -> Number:
         """New tokens of all groups."""
-        first, *others = (group.tokens for group in self.groups)
-        return sum(others, first)
+        return sum(group.tokens for group in self.groups)
 
     @property
     def mean_tokens(self) -> Number:
         """New tokens of all groups on the mean of the ranks that share experts."""
-        first, *others = (group.tokens * group.evenness for group in self.groups)
-        return sum(others, first)
+        return sum(group.tokens * group.evenness for group in self.groups)
 
     @property
     def logits(self) -> Number:
         """Tokens of all groups whose logits are wanted."""
-        first, *others = (group.count * group.logits for group in self.groups)
-        return sum(others, first)
+        return sum(group.count * group.logits for group in self.groups)
 
     @property
     def decode(self) -> bool:

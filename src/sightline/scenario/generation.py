@@ -201,6 +201,11 @@ class GenerationPlan:
     redundant_experts: Annotated[Count | None, whole(0)] = None
     """Copies of busy experts, which ranks hold besides all experts; any number, 0 included, also places experts by
     their load (EPLB); default: experts stand as numbered."""
+    expert_devices: Annotated[Count, whole(0)] = 0
+    """Further devices of each decode replica that hold the experts, while all else stays on the others (attention-FFN
+    disaggregation, arXiv 2504.02263 and 2507.19427): a divisor of the experts, with `disaggregate`."""
+    expert_micro_batches: Annotated[Count, whole()] = 1
+    """Micro-batches of a decode step that both kinds of devices take in turns; 1: they wait for each other."""
     balanced_prompts: bool = False
     """Prompts wait until every rank that shares experts has any, as TensorRT-LLM does with ``enable_balance``."""
     max_sequences: Annotated[Count | None, whole()] = None
@@ -237,7 +242,9 @@ class GenerationPlan:
     @property
     def devices(self) -> Count:
         """Devices of all replicas."""
-        return self.tensor_parallel * self.pipeline_parallel * self.data_parallel * self.replicas
+        return (
+            self.tensor_parallel * self.pipeline_parallel * self.data_parallel + self.expert_devices
+        ) * self.replicas
 
     @property
     def expert_tensor_parallel(self) -> Number:

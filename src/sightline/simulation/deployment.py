@@ -11,7 +11,7 @@ from sightline.errors import InputError, refuse
 from sightline.frameworks.engine import Engine, Limits, serving_limits
 from sightline.prediction.generation.heterogeneous import assignments, on_group
 from sightline.prediction.generation.memory import generation_memory
-from sightline.prediction.generation.phases import price_generation
+from sightline.prediction.generation.phases import PricedGeneration, price_generation
 from sightline.prediction.generation.policies import transfer_s
 from sightline.prediction.generation.replica import Worker, schedules_ahead
 from sightline.quantities import Count, show
@@ -193,9 +193,9 @@ def room_of(scenario: ServingScenario) -> Room:
     tokens = plan.max_batched_tokens or usual
     limited = replace(scenario, plan=replace(plan, max_sequences=plan.max_sequences or limits.max_sequences))
     priced = price_generation(alike(limited, tokens, np.array([block, 2 * block])))
-    sizes = generation_memory(priced, priced, priced.scenario.workload)
-    single = {part: float(np.ravel(size)[0]) for part, size in sizes.items()}
-    block_bytes = float(np.ptp(sizes["kv_cache"]))
+    single, two = (_memory(priced, place) for place in (0, 1))
+    whole = _memory(priced, 0, experts=True) if plan.expert_devices else single
+    block_bytes = two["kv_cache"] - single["kv_cache"]
     usable = usable_bytes(scenario)
     others = single["total"] - single["kv_cache"]
     most = plan.engine.memory.cache_share * (device.memory_bytes - single["weights"])
@@ -203,16 +203,20 @@ def room_of(scenario: ServingScenario) -> Room:
     if plan.kv_cache_blocks is not None:
         blocks = int(plan.kv_cache_blocks)
     cache = blocks * block_bytes
-    parts = {**single, "kv_cache": cache, "total": others + cache}
-    return Room(
-        blocks=blocks, memory_bytes=parts, block_bytes=block_bytes, fits=blocks > 0 and others + cache <= usable
-    )
+    parts = {**single, "kv_cache": cache, "total": others + cache} if whole["total"] <= usable else whole
+    fits = blocks > 0 and parts["total"] <= usable
+    return Room(blocks=blocks, memory_bytes=parts, block_bytes=block_bytes, fits=fits)
 
 
 def usable_bytes(scenario: ServingScenario) -> float:
     """Return the bytes of a device that a replica may fill: the engine's share, or all for a cache that is stated."""
     stated = scenario.plan.kv_cache_blocks is not None
     return float(scenario.cluster.device.memory_bytes * (1.0 if stated else scenario.plan.memory_fraction))
+
+
+def _memory(priced: PricedGeneration, place: int, *, experts: bool = False) -> dict[str, float]:
+    sizes = generation_memory(priced, priced, priced.scenario.workload, experts=experts)
+    return {part: float(np.broadcast_to(size, 2)[place]) for part, size in sizes.items()}
 
 
 NONE = np.zeros(2)

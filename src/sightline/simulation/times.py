@@ -1,7 +1,7 @@
 """Iteration times of a replica as tables, error-checked against `iteration_time`, for the simulator's compiled loop."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
 from typing import Any, Final, NamedTuple
@@ -19,6 +19,7 @@ from sightline.prediction.generation.replica import (
 )
 from sightline.prediction.pass_times import PassTimes
 from sightline.program import Batch, decoding, prompts
+from sightline.program.routing import SequenceGroup
 from sightline.quantities import Number
 from sightline.simulation.compiled import compiled, entry
 from sightline.simulation.load import Floats
@@ -71,7 +72,8 @@ class IterationTimes(NamedTuple):
     drafts: Floats
     """By decoding sequences: what drafting takes of that, without attention."""
     experts: Floats
-    """By new tokens of each of several ranks: what of a pass hangs on those of all (`PricedPass.of_all_ranks`)."""
+    """By new tokens of each of several ranks: what of a pass hangs on those of all (`PricedPass.of_all_ranks`).
+    Left out: experts on devices of their own, which see the tokens of the busiest rank everywhere."""
     decode_attention: Floats
     """By sequences and tokens in each one's cache: seconds of attention, drafts included."""
     prompt_attention: Floats
@@ -119,6 +121,10 @@ class IterationTimes(NamedTuple):
     drafting_s: float = 0.0
     """Host time of a pass with drafts, and of each sequence in it."""
     drafted_sequence_s: float = 0.0
+    micro_batches: float = 1.0
+    """Of a pass that only decodes, which devices with attention and others with experts take in turns. Columns of
+    ``decodes`` then are what paces the ones, what a micro-batch waits for, and what paces the others."""
+    layers: float = 1.0
 
 
 def iteration_times(
@@ -166,7 +172,7 @@ def iteration_times(
         decode_launches=decode_launches,
         prompt_launches=prompt_launches,
         tokens_per_decode=new,
-        captured_decodes=float(plan.captured_tokens(*about, decode=True)),
+        captured_decodes=float(plan.captured_tokens(*about, decode=True) * plan.expert_micro_batches),
         captured_tokens=float(plan.captured_tokens(*about, decode=False)),
         launch_s=float(launch_time_s(plan, c)),
         iteration_s=float(iteration_host_s(plan, c)),
@@ -185,6 +191,8 @@ def iteration_times(
         drafts_up_to=math.inf if drafts_up_to is None else float(drafts_up_to),
         drafting_s=float(speculates * c.drafting_s),
         drafted_sequence_s=float(speculates * c.drafted_sequence_s),
+        micro_batches=float(plan.expert_micro_batches),
+        layers=float(worker.model.layers),
     )
 
 
@@ -214,19 +222,26 @@ def _priced(worker: Worker, axes: _Axes) -> Passes:
     """Return passes of all sizes; a second group next to what is asked for makes each group's own operators known."""
     count, sequences = _some(axes.counts), _some(axes.sequences)[:, None]
     new, first = 1.0 + worker.plan.drafted(axes.counts), replace(prompts(HALF, 1.0), logits=2.0)
+
+    def in_turns(n: Floats, groups: Callable[[Floats], tuple[SequenceGroup, ...]]) -> Batch:
+        m = np.minimum(worker.plan.expert_micro_batches, n)
+        return Batch.of(*groups(n / m), in_turns=m)
+
     whole = {
-        "tokens": (prompts(1.0, count - HALF), prompts(1.0, HALF)),
-        "logits": (replace(first, logits=2.0 * count - 2.0), first),
-        "decodes": (decoding(count - HALF, 1.0, new), decoding(HALF, 1.0, new)),
+        "tokens": Batch.of(prompts(1.0, count - HALF), prompts(1.0, HALF)),
+        "logits": Batch.of(replace(first, logits=2.0 * count - 2.0), first),
+        "decodes": in_turns(count, lambda n: (decoding(n - HALF, 1.0, new), decoding(HALF, 1.0, new))),
     }
-    new = 1.0 + worker.plan.drafted(axes.sequences[:, None])
-    attention = {
-        "decode attention": (decoding(sequences, axes.context, new), decoding(1.0, 1.0, new)),
-        "prompt attention": (prompts(1.0, _some(axes.prompts)[:, None], axes.context), prompts(1.0, 1.0)),
+    drafting = 1.0 + worker.plan.drafted(axes.sequences[:, None])
+    own = {
+        "decode attention": in_turns(
+            sequences, lambda n: (decoding(n, axes.context, drafting), decoding(1.0, 1.0, drafting))
+        ),
+        "prompt attention": Batch.of(prompts(1.0, _some(axes.prompts)[:, None], axes.context), prompts(1.0, 1.0)),
     }
     return {
-        **dict(zip(whole, worker.priced([Batch.of(*of) for of in whole.values()]), strict=True)),
-        **dict(zip(attention, worker.priced([Batch.of(*of) for of in attention.values()], group=0), strict=True)),
+        **dict(zip(whole, worker.priced([*whole.values()]), strict=True)),
+        **dict(zip(own, worker.priced([*own.values()], group=0), strict=True)),
     }
 
 
@@ -245,7 +260,7 @@ class _Tables:
 
     def experts(self) -> Floats:
         """What of a pass hangs on the tokens of all ranks, by those of each: nothing where each is alone."""
-        if not self.worker.plan.data_parallel > 1:
+        if not self.worker.plan.data_parallel > 1 or self.worker.plan.expert_devices:
             return np.zeros((2, 4))
         return self._columns(self.passes["tokens"].of_all_ranks())
 
@@ -258,6 +273,11 @@ class _Tables:
         """Passes that only decode, and what drafting takes of them, by sequences."""
         whole = self.passes["decodes"].of_group(None)
         columns = self._columns(whole)
+        if (m := self.worker.plan.expert_micro_batches) > 1:
+            m = np.minimum(m, _some(self.axes.counts))
+            attention_s, experts_s, sent_s = whole.sides(whole.in_engine(self.constants))
+            columns[:, WORK], columns[:, COLLECTIVES] = m * attention_s, attention_s + experts_s + sent_s
+            columns[:, HANDOVER] = m * np.maximum(experts_s, sent_s / 2.0)
         if self.worker.plan.speculative is None:
             return columns, np.zeros_like(columns)
         drafts = columns - self._of_times(whole.times(whole.in_engine(self.constants)), 0.0)
@@ -384,6 +404,12 @@ def step_seconds(
         work_s, collective_s, launches, boundary_s = _mixed(times, decodes, context_sum, new_tokens, prompts)
         work_s += attention_s - f.attention_start_s * (prompts - 1.0 + (decodes > 0 and f.joins_attention > 0))
     device_s = work_s + collective_s
+    if f.micro_batches > 1.0 and prompts == 0:
+        attention_s = decode_attention_seconds(times, decodes, context_sum)
+        m = min(f.micro_batches, 1.0 * decodes)
+        paced_s, through_s = max(work_s, boundary_s), collective_s + attention_s / m
+        device_s = max(paced_s, through_s)
+        device_s += (through_s + (1.0 - 1.0 / m) * paced_s - device_s) / f.layers
     # A pass that is launched as graphs keeps the device waiting for nothing.
     most = f.captured_tokens if prompts > 0 else f.captured_decodes
     launching_s = 0.0 if _decoded(times, decodes) + new_tokens <= most else f.launch_s * launches

@@ -13,7 +13,13 @@ from hypothesis import strategies as st
 
 from sightline.prediction.generation.batch_profile import engine_constants
 from sightline.prediction.generation.engine_constants import InferenceConstants
-from sightline.prediction.generation.replica import Worker, attention_start_s, iteration_time, worker_of
+from sightline.prediction.generation.replica import (
+    Worker,
+    attention_start_s,
+    iteration_of,
+    iteration_time,
+    worker_of,
+)
 from sightline.program import Batch, decoding, prompts
 from sightline.simulation.load import Floats, Integers
 from sightline.simulation.times import (
@@ -123,6 +129,19 @@ def test_tables_say_what_an_iteration_takes(case: str) -> None:
     assert np.quantile(errors, 0.99) < 0.02
     # A wave of attention more or less, between two points of the table.
     assert errors.max() < 0.04
+
+
+@pytest.mark.parametrize("turns", [1, 2, 3])
+def test_tables_say_what_micro_batches_in_turns_take(turns: int) -> None:
+    worker, constants = replica("latent attention", expert_parallel=1)
+    apart = replace(worker.plan, expert_devices=16, expert_micro_batches=turns)
+    worker = worker_of(replace(worker.scenario, plan=apart))
+    tables = packed(iteration_times(worker, constants, **SIZES))
+    for n in (1, 2, 5, 60, 500):
+        m = min(turns, n)
+        (priced,) = worker.priced([Batch.of(decoding(n / m, 3000.0), in_turns=m)])
+        asked = iteration_of(worker, priced, in_loop(worker, constants), m).pass_s
+        assert step_seconds(tables, n, 3000 * n, 0, 0, 0.0) == pytest.approx(asked, rel=0.003)
 
 
 def test_scheduling_ahead_hides_the_host_behind_the_device() -> None:

@@ -137,8 +137,9 @@ def whole_prompts(
     )
 
 
-def engine_workers(framework: Engine, disaggregate: Disaggregation) -> Checks:
-    """Servers of some engines only prefill and decode together."""
+def engine_workers(framework: Engine, disaggregate: Disaggregation, expert_devices: Count) -> Checks:
+    """Servers of some engines only prefill and decode together; none has experts apart (vLLM 0.19 in a plugin)."""
+    yield Check(expert_devices == 0, "plan.expert_devices is {expert_devices}; no release of an engine launches them")
     yield Check(
         framework.name in TIERS,
         "plan.disaggregate is not launched with {framework.name}; launched with " + ", ".join(TIERS),

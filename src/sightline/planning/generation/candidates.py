@@ -16,6 +16,7 @@ from sightline.prediction.generation.phases import Chunks, cut
 from sightline.quantities import rounded_up
 from sightline.scenario import Disaggregation, GenerationPlan, GenerationScenario
 from sightline.scenario.generation import DEGREES
+from sightline.scenario.rules import PREFILLS
 
 Columns: TypeAlias = Mapping[str, NDArray[Any]]
 Loads: TypeAlias = Mapping["Shape", Sequence[tuple[int, ...]]]
@@ -113,14 +114,14 @@ def disaggregated(
 
     ``loads_of`` says what prefill workers may be given at once. They are all there unless they are more than ``most``.
     """
-    devices = scenario.cluster.devices
+    devices, apart = scenario.cluster.devices, int(scenario.plan.expert_devices)
     sizes = range(1, devices)
     prefill, decode = shapes(space, scenario, sizes, "prefill"), shapes(space, scenario, sizes, "decode")
     loads, complete = loads_of(prefill), True
     for narrower in (*NARROWER, None):
         loaded = [(*shape, *load) for shape in prefill for load in loads[shape]]
         by_size = [_by_size(loaded), _by_size([tuple(shape) for shape in decode])]
-        pairs = [(w, v, _counts(space, scenario, w, v)) for w, v in product(*by_size)]
+        pairs = [(w, v, _counts(space, scenario, w, v + apart)) for w, v in product(*by_size)]
         many = sum(len(by_size[0][w]) * len(by_size[1][v]) * len(counts) for w, v, counts in pairs)
         if many <= most or narrower is None:
             break
@@ -266,7 +267,7 @@ def scenario_of(variant: Variant, columns: Mapping[str, Any]) -> GenerationScena
     plan = _with_degrees(variant, scenario.plan, columns, shared)
     if variant.pooled:
         own = {name: columns[f"prefill.{name}"] for name in (*DEGREES, "replicas")}
-        prefill = _with_degrees(variant, replace(scenario.plan, disaggregate=None), own, shared)
+        prefill = _with_degrees(variant, replace(scenario.plan, disaggregate=None, **PREFILLS), own, shared)
         plan = replace(plan, disaggregate=Disaggregation(prefill=prefill, prefill_batch=columns["prefill.batch"]))
     else:
         plan = replace(plan, disaggregate=None)

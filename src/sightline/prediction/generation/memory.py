@@ -1,14 +1,15 @@
 """The memory ledger of generation: weights, cache and what a pass needs, on the fullest device."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial, reduce
 
 from sightline.prediction.generation.phases import PricedGeneration
+from sightline.prediction.generation.replica import WITH_EXPERTS
 from sightline.prediction.training.memory import Ledger, fullest, parts_of, terms_of
 from sightline.profile import NumbersOnDemand
-from sightline.program import Block, GroupedMatmul, Matmul, Program
+from sightline.program import GroupedMatmul, Matmul, Operator, Program
 from sightline.program.blocks.layer import cached_bytes
-from sightline.quantities import Count, Number, added_up, larger, rounded_up, smaller
+from sightline.quantities import Count, Number, added_up, anywhere, larger, rounded_up, smaller
 from sightline.scenario import Generate, GenerationPlan, GenerationScenario
 
 LIVE_ACTIVATIONS = 3.0
@@ -16,13 +17,15 @@ LIVE_ACTIVATIONS = 3.0
 output."""
 
 
-def generation_memory(decoding: PricedGeneration, prefilling: PricedGeneration, work: Generate) -> NumbersOnDemand:
+def generation_memory(
+    decoding: PricedGeneration, prefilling: PricedGeneration, work: Generate, *, experts: bool = True
+) -> NumbersOnDemand:
     """Return bytes by part, with ``total``, of the device that holds most when all sequences of ``work`` are there.
 
     Weights are those that a pass's matmuls read, adapters, and the embedding; each pipeline stage holds its share of
     the layers, the last the head. The cache holds every sequence to its last token, in whole blocks; that of workers
     that only prefill holds the prompts of a pass. Left out: such workers on devices of another kind, which have another
-    limit.
+    limit, and, unless ``experts``, devices that hold experts alone.
     """
     activations, sequences = _activations(prefilling), _of_a_rank(decoding.scenario.plan, work)
     stages = _stages(decoding, decoding.decode.program, sequences, work.prompt_tokens + work.output_tokens, activations)
@@ -30,6 +33,7 @@ def generation_memory(decoding: PricedGeneration, prefilling: PricedGeneration, 
         waiting = prefilling.scenario.workload
         own = _of_a_rank(prefilling.scenario.plan, waiting)
         stages += _stages(prefilling, prefilling.prefill.program, own, waiting.prompt_tokens, activations)
+    stages = stages if experts else stages[:2]
     totals = [added_up(terms_of(stage)) for stage in stages]
     return fullest([parts_of(stage) for stage in stages], lambda: totals)
 
@@ -89,10 +93,13 @@ def _stages(
     t, p = plan.tensor_parallel * 1.0, plan.pipeline_parallel * 1.0
     plain_bytes = formats.operands[formats.plain].weight_bytes
     adapters = sum(block.count * block.adapter_parameters for block in program.layers) * plain_bytes
-    layers = priced.of_each(sum(block.count * _weights(block) for block in program.layers) + adapters)
+    layers = priced.of_each(sum(block.count * _weights(block.operators) for block in program.layers) + adapters)
+    there = program.layers if anywhere(plan.expert_devices > 0) else ()
+    experts = [(block.count, [op for op in block.operators if op.module in WITH_EXPERTS]) for block in there]
+    apart = (plan.expert_devices > 0) * priced.of_each(sum(count * _weights(own) for count, own in experts))
     table_format = formats.parts["head"] if plan.engine.kernels.quantizes_head else formats.plain
     table = formats.operands[table_format].weight_bytes * model.embedding_parameters / t
-    head = 0.0 if model.tied_embeddings else priced.of_each(_weights(program.head))
+    head = 0.0 if model.tied_embeddings else priced.of_each(_weights(program.head.operators))
     blocks = rounded_up(tokens / plan.kv_block_tokens) * plan.kv_block_tokens
     # A driver's context, or interpreter and libraries where memory is the host's.
     process_bytes = worker.ranks.device_model.process_bytes
@@ -101,18 +108,19 @@ def _stages(
         "activations": (activations if plan.engine.memory.holds_activations else 0.0,),
         "framework": (plan.engine.memory.context_bytes if process_bytes is None else process_bytes,),
     }
-    of_layers = layers * rounded_up(model.layers / p) / model.layers
+    of_layers = (layers - apart) * rounded_up(model.layers / p) / model.layers
     alone = 1.0 * (p == 1.0)
     return [
         {"weights": (of_layers, table + alone * head), **others},
         {"weights": (of_layers, (1.0 - alone) * head), **others},
+        {"weights": (apart,), **others, "kv_cache": (0.0,)},
     ]
 
 
-def _weights(block: Block) -> Number:
-    """Bytes of the weights that a block's matmuls read; routed experts count whole."""
+def _weights(operators: Iterable[Operator]) -> Number:
+    """Bytes of the weights that matmuls read; routed experts count whole."""
     total: Number = 0.0
-    for op in block.operators:
+    for op in operators:
         if isinstance(op, Matmul) and op.weight_bytes is not None:
             kept = op.weight_bytes if op.stored_bytes is None else op.stored_bytes
             total = total + op.count * op.batch * op.n * op.k * kept

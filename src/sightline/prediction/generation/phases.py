@@ -265,7 +265,8 @@ def price_generation(scenario: GenerationScenario, phases: Sequence[PhaseName] =
     sequences = rounded_up(work.batch / (plan.data_parallel * plan.replicas))
     chunks = in_lockstep(replicas, sequences, cut(replicas, sequences))
     new = 1.0 + plan.drafted(sequences)
-    parts = micro_batches(plan, sequences, new)
+    in_turns = smaller(plan.expert_micro_batches, sequences)
+    parts = micro_batches(plan, sequences, new) * in_turns
     context = work.prompt_tokens + work.output_tokens / 2.0
     if work.continuous and not work.equal_lengths:
         # Of ranks that wait for each other the one with most tokens in its cache: sequences are anywhere in answers.
@@ -275,7 +276,7 @@ def price_generation(scenario: GenerationScenario, phases: Sequence[PhaseName] =
     together = prompts(chunks.sequences, chunks.new_tokens, chunks.context_tokens)
     batches = {
         "prefill": Batch.of(replace(together, evenness=plain(chunks.evenness))),
-        "decode": Batch.of(decoding(sequences / parts, context, new)),
+        "decode": Batch.of(decoding(sequences / parts, context, new), in_turns=in_turns),
     }
     priced = worker.priced([batches[phase] for phase in phases])
     return PricedGeneration(

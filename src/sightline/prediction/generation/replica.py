@@ -49,6 +49,8 @@ from sightline.program.sampling import DRAWING
 from sightline.quantities import Number, anywhere, either, larger, smaller
 from sightline.scenario import Cluster, Device, GenerationPlan, GenerationScenario, Model
 
+WITH_EXPERTS = ("experts", "shared experts")
+"""Modules that devices may hold alone, while others hold the rest of the model."""
 ATTENDING = (CachedAttention, SelectedAttention)
 """Operators in which new tokens meet the tokens before them."""
 
@@ -159,6 +161,14 @@ class PricedPass:
         return self._with(
             lambda op: op.module == "experts" and not (isinstance(op, Collective) and op.kind == "all_to_all")
         )
+
+    def sides(self, prices: Prices) -> list[Number]:
+        """Return the seconds of devices with attention, of those with experts, and of what travels between both."""
+        seconds: list[Number] = [0.0, 0.0, 0.0]
+        for count, op in ((block.count, op) for block in self.program.blocks for op in block.operators):
+            side = (op.module in WITH_EXPERTS) * (1 + isinstance(op, Collective))
+            seconds[side] = seconds[side] + count * op.count * prices[id(op)].time_s
+        return seconds
 
     def _with(self, chosen: Callable[[Operator], bool]) -> "PricedPass":
         return replace(self, program=of_operators(self.program, chosen))
@@ -292,11 +302,12 @@ def _formats(model: Model, quantization: tuple[str, ...] | None, dtype: str, eng
 
 
 def _group(ranks: str, plan: GenerationPlan, cluster: Cluster) -> Group:
-    """The ranks that take part in a collective of a pass."""
+    """The ranks that take part in a collective of a pass; devices with experts alone are as far as their last."""
     if ranks == "tensor":
         return tensor_group(plan.tensor_parallel, cluster)
     if ranks == "stages":
-        return pipeline_boundary(plan.tensor_parallel, plan.data_parallel, cluster)
+        apart = plan.tensor_parallel * plan.data_parallel + larger(plan.expert_devices - 1, 0)
+        return pipeline_boundary(1, apart, cluster)
     return data_group(plan.tensor_parallel, plan.data_parallel, cluster)
 
 
@@ -369,7 +380,23 @@ def device_times(worker: Worker, batch: PricedPass, constants: InferenceConstant
     """Return the times of a pass on its device, drafts included: of all its operators, or of those that it has left."""
     prices = batch.in_engine(constants)
     times = _with_drafts(worker, batch, prices, batch.times(prices))
-    return _with_long_prompts(batch, times, constants)
+    return _in_turns(worker, batch, prices, _with_long_prompts(batch, times, constants))
+
+
+def _in_turns(worker: Worker, batch: PricedPass, prices: Prices, times: PassTimes) -> PassTimes:
+    """The times of a decode step whose micro-batches devices with attention and others with experts take in turns.
+
+    If one spends ``a`` and ``f`` seconds there and ``c`` on both ways, ``m`` take ``max(m max(a, f, c/2), a + f + c)``
+    and a layer's share to fill (arXiv 2504.02263, section 4.1), all parts longer alike. Left out: that layers differ.
+    """
+    m = batch.kernels.batch.in_turns
+    if not anywhere(m > 1):
+        return times
+    attention_s, experts_s, sent_s = batch.sides(prices)
+    paced_s, through_s = larger(larger(attention_s, experts_s), sent_s / 2.0), attention_s + experts_s + sent_s
+    whole_s = larger(m * paced_s, through_s)
+    whole_s = whole_s + (through_s + (m - 1.0) * paced_s - whole_s) / worker.model.layers
+    return times.times(whole_s / larger(through_s, 1e-30))._replace(launches=times.launches * m)
 
 
 def attention_start_s(worker: Worker, constants: InferenceConstants) -> Number:

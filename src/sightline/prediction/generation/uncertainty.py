@@ -96,9 +96,10 @@ def _beyond_fitted(scenario: GenerationScenario, constants: InferenceConstants) 
     borrowed = bool(borrowed_releases(engine, version))
     own, measured = ((version,), tuple(set_of(engine, version)["releases"])) if borrowed else ((), ())
     older = borrowed and min(release_years(engine, own), default=inf) < min(release_years(engine, measured), default=0)
+    unlike = scenario.is_assumed or scenario.plan.expert_devices > 0
     new = {
         "device": scenario.cluster.device.name not in constants.fitted_devices,
-        "kind": scenario.is_assumed or kind not in constants.fitted_kinds or (older and kind != PLAIN),
+        "kind": unlike or kind not in constants.fitted_kinds or (older and kind != PLAIN),
         "format": format_of(scenario.plan) not in constants.fitted_formats,
     }
     added: dict[str, Number] = {"source": terms.source * _usual(scenario, constants) / constants.tpot_spread}

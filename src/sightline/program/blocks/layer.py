@@ -7,7 +7,7 @@ keeps as much; where both are (Gemma 2), the second norm is one more.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from sightline.on_demand import named
 from sightline.program.formats import Formats
@@ -124,7 +124,8 @@ def dense_mlp(x: Kernels, width: float, module: Module = "mlp", of: WeightPart =
 
 def experts(x: Kernels, figures: Experts) -> Sublayer:
     """Return the routed and the shared experts of one layer; routed ones may work on a latent vector of each token."""
-    routed, f = x.experts(figures), figures.width / x.u
+    routed = x.experts(figures)
+    x, f = cast("Kernels", routed.x), figures.width / routed.x.u
     inputs = f * (2.0 if x.model.gated else 1.0)
     shared = (
         dense_mlp(x, float(figures.shared * figures.shared_width), "shared experts", "shared")

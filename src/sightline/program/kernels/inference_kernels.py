@@ -18,6 +18,7 @@ from sightline.program.operators import (
     Module,
     Operator,
     Part,
+    collective,
 )
 from sightline.program.program import Step, group_by_group
 from sightline.program.routing import (
@@ -31,7 +32,7 @@ from sightline.program.routing import (
 )
 from sightline.program.sampling import sampling_passes
 from sightline.program.shapes import ELEMENT_BYTES
-from sightline.quantities import Number, anywhere, larger, plain, rounded_up, smaller
+from sightline.quantities import Number, anywhere, either, larger, plain, rounded_up, smaller
 from sightline.scenario import Experts, GenerationScenario, LayerKind, LinearAttention, SparseAttention
 from sightline.scenario.cluster import CollectiveKind
 
@@ -296,7 +297,7 @@ class InferenceExperts(RoutedExperts[InferenceAttention]):
 
     def router(self, *, reads_norm: bool) -> list[Step]:
         """The router's product; where engines keep it in fp32 its input is cast first, in a kernel of its own."""
-        x, of = self.x, self.of
+        x, of = self.x.beside or self.x, self.of
         product = x.matmul("router", "router", x.tokens, float(of.count), x.h, x.formats.plain)
         operators: list[Operator] = [product]
         dtype, fp32 = x.formats.router_dtype, ELEMENT_BYTES["fp32"]
@@ -319,11 +320,13 @@ class InferenceExperts(RoutedExperts[InferenceAttention]):
     def combine(self) -> list[Step]:
         """Outputs summed for each token and brought back to its rank.
 
-        Over tensor-parallel ranks the layer's end sums.
+        Over tensor-parallel ranks the layer's end sums; from other devices each of these ranks gets a part.
         """
-        x = self.x
+        x, here = self.x, self.x.beside or self.x
         summed = x.stream("experts", "weighted sum", "copy", self.chosen * self.width + x.tokens * self.width)
-        return [Step((summed, *self._exchanged("reduce_scatter", x.element_bytes * x.tokens * self.width)))]
+        sent = self._exchanged("reduce_scatter", x.element_bytes * x.tokens * self.width)
+        joined = here.collective("residual", "all_gather", here.hidden_bytes, count=1.0 * (x.expert_devices > 0))
+        return [Step((summed, *sent, *joined))]
 
     def product(self, part: Part, inputs: Number, outputs: Number, *, kept: Number = 1.0) -> Step:
         """The products of all the rank's experts, grouped in one kernel."""
@@ -359,14 +362,19 @@ class InferenceExperts(RoutedExperts[InferenceAttention]):
         return []
 
     def _exchanged(self, among_all: CollectiveKind, moved: Number) -> list[Operator]:
-        """``moved`` bytes of each rank, to all others or only where the tokens' experts are, each rank once."""
-        x, evenness = self.x, self.x.batch.mean_tokens / self.x.batch.tokens
+        """``moved`` bytes of each rank, to all others or only where the tokens' experts are, each rank once.
+
+        From and to devices with attention alone as directly, also to shared experts; the fewer devices pace it.
+        """
+        x, here, evenness = self.x, self.x.beside or self.x, self.x.batch.mean_tokens / self.x.batch.tokens
         destinations = smaller(self.of.per_token, x.e)
-        dispatch = x.engine.collectives.dispatch
+        dispatch, apart = x.engine.collectives.dispatch, 1.0 * (x.expert_devices > 0)
         direct = np.less(destinations, x.d) if dispatch == "fewest-bytes" else dispatch == "all-to-all"
+        sent = moved * smaller(self.of.per_token + (self.of.shared > 0), x.e) * x.d / smaller(here.t * here.d, x.d)
         return [
-            *x.collective("experts", "all_to_all", moved * destinations, "data", count=1.0 * direct),
-            *x.collective("experts", among_all, moved * evenness * x.d, "data", count=1.0 - 1.0 * direct),
+            *collective("experts", "send_recv", sent, apart, ranks="stages", overlapped_with="nothing"),
+            *x.collective("experts", "all_to_all", moved * destinations, "data", count=(1.0 - apart) * direct),
+            *x.collective("experts", among_all, moved * evenness * x.d, "data", count=(1.0 - apart) * (1.0 - direct)),
         ]
 
 
@@ -375,6 +383,11 @@ def inference_experts(x: InferenceAttention, figures: Experts) -> InferenceExper
 
     Tokens that are all identical choose the same experts, which lie on different ranks where these suffice.
     """
+    if anywhere((f := x.expert_devices) > 0):
+        # Devices with experts alone divide the tokens and experts of all ranks.
+        t, d, e = (either(f > 0, there, here) for there, here in ((1.0, x.t), (f, x.d), (f, x.e)))
+        batch = Batch.of(*(replace(group, count=group.count * x.d / d) for group in x.batch.groups))
+        x = replace(x, t=t, d=d, e=e, batch=batch, tokens=batch.tokens, beside=x)
     width, tokens = float(figures.latent_width or x.h), x.batch.mean_tokens * x.d
     if x.identical_tokens:
         own = np.ceil(figures.per_token / smaller(x.e, figures.per_token))
@@ -478,6 +491,7 @@ def inference_kernels(scenario: GenerationScenario, formats: Formats, batch: Bat
         t=plain(plan.tensor_parallel),
         d=plain(plan.data_parallel),
         e=plain(plan.expert_parallel),
+        expert_devices=plain(plan.expert_devices),
         skew=plan.expert_skew,
         spread=plan.expert_spread,
         copies=None if plan.redundant_experts is None else plain(plan.redundant_experts),

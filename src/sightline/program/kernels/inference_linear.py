@@ -56,6 +56,10 @@ class InferenceLinear(Shapes):
     """How tokens are drawn; None: the most likely one."""
     nvidia: bool = True
     """The device is NVIDIA's, for which engines have sampling kernels."""
+    expert_devices: Number = 0
+    """Devices that hold experts alone; 0: those with attention hold them."""
+    beside: "InferenceLinear | None" = None
+    """The sizes on devices with attention, of those on such devices."""
 
     @property
     def group(self) -> SequenceGroup:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 TRAINING_RULES: tuple[Rule, ...] = (*rules_of(degrees), *rules_of(techniques), *rules_of(heterogeneous))
 """What a training plan may be."""
 
-_OF_POOLS = (engines.engine_stages, engines.engine_experts, engines.engine_copies)
+_OF_POOLS = (engines.engine_stages, engines.engine_experts, engines.engine_copies, engines.experts_apart)
 POOL_RULES: tuple[Rule, ...] = (degrees.tensor_heads, *_OF_POOLS)
 """What the degrees of an engine, or of its prefill or decode workers, may be."""
 
@@ -86,6 +86,8 @@ _MAY_BE_NONE = (
 
 ENGINE_DEGREES = ("tensor_parallel", "pipeline_parallel", "data_parallel", "replicas")
 """Degrees whose product is the devices of an engine's plan."""
+PREFILLS: dict[str, Any] = {"expert_devices": 0, "expert_micro_batches": 1}
+"""What the plan of workers has that only prefill."""
 
 
 def generation_questions(
@@ -98,13 +100,15 @@ def generation_questions(
     if not pools:
         yield GENERATION_RULES, facts
         return
+    pools = {**pools, "prefill": {**pools["prefill"], **PREFILLS}}
     for pool, own in pools.items():
         yield POOL_RULES, {**facts, **own, "key": f"plan.disaggregate.{pool}"}
     whole = {pool: {**facts, **own} for pool, own in pools.items()}
     taken = {
         f"{pool}_devices": prod(known[degree] for degree in ENGINE_DEGREES)
+        + known["expert_devices"] * known["replicas"]
         for pool, known in whole.items()
-        if known.keys() >= set(ENGINE_DEGREES)
+        if known.keys() >= {*ENGINE_DEGREES, "expert_devices"}
     }
     # No single degree is the plan's: rules about degrees were asked of each kind of workers.
     of_pools = ("tensor_parallel", "pipeline_parallel", "expert_parallel")

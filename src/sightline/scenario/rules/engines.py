@@ -4,6 +4,8 @@ from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from sightline.quantities import Count, show
 from sightline.scenario.cluster import Device
 from sightline.scenario.model import Model
@@ -55,6 +57,32 @@ def engine_copies(key: str, model: Model, expert_parallel: Count, redundant_expe
         (experts + redundant_experts) % expert_parallel == 0,
         stated + "; allowed: a number that with {experts} experts divides by {key}.expert_parallel {expert_parallel}",
         {"experts": experts},
+    )
+
+
+def experts_apart(
+    key: str,
+    model: Model,
+    expert_devices: Count,
+    expert_micro_batches: Count,
+    pipeline_parallel: Count,
+    expert_parallel: Count,
+) -> Checks:
+    """Devices with experts alone serve decode workers, whose layers are not split otherwise."""
+    experts, none = 0 if model.experts is None else model.experts.count, expert_devices == 0
+    stated = "plan.expert_devices is {expert_devices}; allowed: "
+    yield Check(none | (key != "plan"), stated + "0, or plan.disaggregate, whose decode workers have them")
+    yield Check(
+        none | ((experts > 0) & (experts % (expert_devices + none) == 0)),
+        stated + "a divisor of the {experts} experts of {model.name}",
+        {"experts": experts},
+    )
+    alone = "; allowed with plan.expert_devices: 1"
+    yield Check(none | (pipeline_parallel == 1), "{key}.pipeline_parallel is {pipeline_parallel}" + alone)
+    yield Check(none | (expert_parallel == 1), "{key}.expert_parallel is {expert_parallel}" + alone)
+    yield Check(
+        np.logical_not(none) | (expert_micro_batches == 1),
+        "plan.expert_micro_batches is {expert_micro_batches}; allowed without plan.expert_devices: 1",
     )
 
 
