@@ -21,7 +21,7 @@ from sightline.progress import remark
 try:
     import numba
     from llvmlite.binding import get_host_cpu_features, get_host_cpu_name
-    from numba.core import codegen, compiler
+    from numba.core import codegen, compiler, typed_passes, untyped_passes
     from numba.core.caching import UserProvidedCacheLocator
     from numba.core.registry import CPUDispatcher
 except (ImportError, AttributeError, SystemError) as error:  # what a numba raises that is older than its NumPy
@@ -102,10 +102,39 @@ def _all_reached(libraries: Sequence[Any]) -> Iterator[Any]:
             left += library.reached() if isinstance(library, _PartLibrary) else ()
 
 
+PASSES: Any = (
+    untyped_passes.TranslateByteCode,
+    untyped_passes.FixupArgs,
+    untyped_passes.IRProcessing,
+    untyped_passes.GenericRewrites,
+    untyped_passes.ReconstructSSA,
+    typed_passes.NopythonTypeInference,
+    typed_passes.PreLowerStripPhis,
+    typed_passes.IRLegalization,
+    typed_passes.NativeLowering,
+    typed_passes.NoPythonBackend,
+)
+
+
+class _Passes(compiler.PassManager):
+    def _runPass(self, index, step, state):
+        step.run_initialization(state)
+        step.run_pass(state)
+        step.run_finalizer(state)
+
+
 class PartCompiler(_Compiler):  # type: ignore[misc]
     """Compiles a part: ``pipeline_class`` of `numba.njit`."""
 
     library: Any = _PartLibrary
+
+    def define_pipelines(self) -> Sequence[Any]:
+        """Return the passes that this code needs: it has no closures, `with` blocks, literals to unroll or array expressions."""
+        manager = _Passes("part")
+        for each in PASSES:
+            manager.add_pass(each, each.__name__)
+        manager.finalize()
+        return [manager]
 
     def compile_extra(self, func: Any) -> Any:
         """Compile a function into a library of its kind."""
@@ -120,7 +149,7 @@ class EntryCompiler(PartCompiler):
     library = _EntryLibrary
 
 
-COMPILED = ("compiled.py", "outcome.py", "times.py", "engine/*.py")
+COMPILED = ("compiled.py", "outcome.py", "rows.py", "times.py", "engine/*.py")
 """Modules that have compiled functions, or constants of theirs."""
 REMARK = "compiling the simulator for this machine (once, about half a minute)"
 REMARK_UNKEPT = (

@@ -22,6 +22,7 @@ from sightline.program import Batch, decoding, prompts
 from sightline.program.routing import SequenceGroup
 from sightline.quantities import Number
 from sightline.simulation.compiled import compiled, entry
+from sightline.simulation.rows import bundle
 from sightline.simulation.load import Floats
 
 
@@ -312,6 +313,7 @@ PLACES: Final = tuple(f"{name}_{of}" for name in (*ROWS, *CELLS) for of in ("at"
 """Where a table begins, and its rows and columns."""
 
 
+@bundle
 class PackedTimes(NamedTuple):
     """A replica's iteration times."""
 

@@ -36,6 +36,7 @@ from sightline.simulation.engine.sources import (
     take_slot,
 )
 from sightline.simulation.engine.state import Facts, FactsOfPools, Replica, Slots
+from sightline.simulation.rows import bundle
 from sightline.simulation.load import Floats
 from sightline.simulation.times import PackedTimes
 
@@ -58,6 +59,7 @@ WEIGHTS: Final = (2.0, 2.0, 3.0)
 and llm-d, with the weights of their default configuration."""
 
 
+@bundle
 class Loop(NamedTuple):
     """All that a simulation reads and writes."""
 
@@ -68,6 +70,9 @@ class Loop(NamedTuple):
     """Of all pools, as `times` are."""
     times: PackedTimes
     records: Records
+    part: Part
+    transfers: Floats
+    """Seconds"""
     entries: int
     """Replicas that requests arrive at; the others decode what these have begun."""
     timeout_s: float
@@ -188,13 +193,14 @@ PAUSED: Final = 2
 
 
 @entry
-def run(loop: Loop, part: Part, transfers: Floats, router: int, think_s: float, last: bool, pause_s: float) -> int:
+def run(loop: Loop, router: int, think_s: float, last: bool, pause_s: float) -> int:
     """Serve a part of the load, to the end of all requests where it is the ``last``.
 
     Return why the loop ended: unless `SERVED`, the same part goes on. It pauses before anything happens at ``pause_s``
     or later, if any request is left by then.
     """
     fleet, sources, records, entries = loop.fleet, loop.sources, loop.records, loop.entries
+    part, transfers = loop.part, loop.transfers
     while True:
         _free_slots(loop, think_s)
         if sources.counts[TAKEN] == part.size and not last:
@@ -442,7 +448,8 @@ def _wake(fleet: Replica, r: int, facts: Facts, now: float) -> None:
     fleet.counts[r, state.REPEATS], fleet.clocks[r, state.ARRIVED] = 0, now
     if fleet.clocks[r, state.NEXT] == np.inf:
         head = fleet.counts[r, state.HEAD]
-        fleet.clocks[head : head + facts.lockstep, state.NEXT] = now
+        for rank in range(head, head + facts.lockstep):
+            fleet.clocks[rank, state.NEXT] = now
 
 
 @compiled

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
+from sightline.simulation.rows import bundle
 from sightline.simulation.load import Floats, Integers
 
 NOTHING: Final = -1
@@ -235,6 +236,7 @@ INDEX: Final = record("key block")
 """A row of the hash table of blocks."""
 
 
+@bundle
 class Replica(NamedTuple):
     """One replica of an engine; in a fleet every array has the replicas along a first dimension.
 
