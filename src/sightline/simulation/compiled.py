@@ -12,7 +12,7 @@ from functools import cache
 from hashlib import blake2b
 from os import W_OK, access, environ
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 from sightline import folders
 from sightline.errors import WorkError
@@ -23,6 +23,7 @@ try:
     from llvmlite.binding import get_host_cpu_features, get_host_cpu_name
     from numba.core import codegen, compiler, typed_passes, untyped_passes
     from numba.core.caching import UserProvidedCacheLocator
+    from numba.core.datamodel import ArgPacker, default_manager
     from numba.core.registry import CPUDispatcher
 except (ImportError, AttributeError, SystemError) as error:  # what a numba raises that is older than its NumPy
     raise WorkError(f"the simulator needs a numba that fits its NumPy: {str(error).partition(chr(10))[0]}") from error
@@ -44,6 +45,7 @@ check_release(numba.__version__)
 
 _Library: Any = codegen.JITCodeLibrary
 _Compiler: Any = compiler.Compiler
+_PassManager: Any = compiler.PassManager
 
 
 class _NoMachineCode:
@@ -78,6 +80,9 @@ class _PartLibrary(_Library):  # type: ignore[misc]
 class _EntryLibrary(_Library):  # type: ignore[misc]
     """Code of a function that Python calls, with all parts that it reaches."""
 
+    def _optimize_functions(self, module: Any) -> None:
+        """Leave that to the optimization of all."""
+
     def finalize(self) -> None:
         self._linking_libraries: list[Any] = list(_all_reached(self._linking_libraries))
         super().finalize()
@@ -88,7 +93,9 @@ class _EntryLibrary(_Library):  # type: ignore[misc]
         for function in self._final_module.functions:
             if function.name in own:
                 function.linkage = "internal"
-        super()._optimize_final_module()
+        # Once, and without vectors: three quarters of what numba's two rounds take, and the loop is as fast.
+        builder = self._codegen._pass_builder(opt=2, loop_vectorize=False)
+        builder.getModulePassManager().run(self._final_module, builder)
 
 
 def _all_reached(libraries: Sequence[Any]) -> Iterator[Any]:
@@ -116,11 +123,39 @@ PASSES: Any = (
 )
 
 
-class _Passes(compiler.PassManager):
-    def _runPass(self, index, step, state):
+class _Passes(_PassManager):  # type: ignore[misc]
+    """Runs them without noting what events, times and errors would need."""
+
+    def _runPass(self, _: int, step: Any, state: Any) -> None:  # noqa: N802 - numba's name
         step.run_initialization(state)
         step.run_pass(state)
         step.run_finalizer(state)
+
+
+class _Typing:
+    """Numba's types of calls, each looked up once."""
+
+    signatures: ClassVar[dict[Any, Any]] = {}
+
+    def __init__(self, context: Any) -> None:
+        self._context = context
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._context, name)
+
+    def resolve_function_type(self, function: Any, args: Any, kws: Any) -> Any:
+        """Return the signature of a call."""
+        if kws or not isinstance(function, numba.types.Function):
+            return self._context.resolve_function_type(function, args, kws)
+        key = function, tuple(args)
+        if key not in self.signatures:
+            self.signatures[key] = self._context.resolve_function_type(function, args, kws)
+        return self.signatures[key]
+
+
+@cache
+def _packer(args: Any) -> Any:
+    return ArgPacker(default_manager, args)
 
 
 class PartCompiler(_Compiler):  # type: ignore[misc]
@@ -138,6 +173,8 @@ class PartCompiler(_Compiler):  # type: ignore[misc]
 
     def compile_extra(self, func: Any) -> Any:
         """Compile a function into a library of its kind."""
+        self.state.typingctx = _Typing(self.state.typingctx)
+        self.state.targetctx.get_arg_packer = _packer
         self.state.library = self.library(self.state.targetctx.codegen(), func.__qualname__)
         self.state.library.enable_object_caching()
         return super().compile_extra(func)
@@ -183,9 +220,11 @@ def entry(function: F) -> F:
 
     ``function.py_func`` is the plain one.
     """
-    options = {**_COMMON, "pipeline_class": EntryCompiler}
+    options = {**_COMMON, "no_cfunc_wrapper": True, "pipeline_class": EntryCompiler}
+    part: Any = compiled(function)
+    part.__class__ = CPUDispatcher
     if (kept_in := _kept_in()) is None:
-        return cast("F", _NJIT(**options)(function))
+        return cast("F", _called(_NJIT(**options)(function), part))
     settings: Any = numba.config
     own = {"CACHE_DIR": str(kept_in), "CACHE_LOCATOR_CLASSES": f"{__name__}.{InFolderOfSources.__name__}"}
     usual = {name: getattr(settings, name) for name in own}
@@ -198,7 +237,23 @@ def entry(function: F) -> F:
     cache.save_overload = _unless_full(cache.save_overload)
     # Without `load_overload`, which first loads all that compiling would need.
     cache.load_overload = cache._load_overload  # noqa: SLF001
-    return cast("F", made)
+    return cast("F", _called(made, part))
+
+
+class _Entry(CPUDispatcher):
+    """A function that Python calls; compiled code calls its twin, a part."""
+
+    part: Any
+
+    @property
+    def _numba_type_(self) -> Any:
+        return numba.types.Dispatcher(self.part)
+
+
+def _called(made: Any, part: Any) -> Any:
+    made.__class__ = _Entry
+    made.part = part
+    return made
 
 
 def _unless_full(save: Callable[..., None]) -> Callable[..., None]:
