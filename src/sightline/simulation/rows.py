@@ -1,69 +1,89 @@
-"""Arrays as compiled code takes them: an address and how many rows there are, instead of the seven values of numba's.
+"""Arrays as compiled code takes them: an address and a shape, instead of the seven and more values of numba's own.
 
-That is less to compile in every function that passes one on. Indices are never negative and never checked.
+That is less to compile in every function that passes one on. Rows stand in C order; indices are neither negative nor
+checked.
 """
 
 import operator
-from typing import Any
+from typing import Any, TypeVar
 
 import numba
 import numpy as np
-from numba.core import cgutils, types
-from numba.core.extending import NativeValue, lower_builtin, lower_getattr, register_model, typeof_impl, unbox
-from numba.core.datamodel import StructModel
-from llvmlite import ir as llvm_ir
-from numba.core.typing.templates import AbstractTemplate, AttributeTemplate, infer_getattr, infer_global, signature
+from numba import types
+from numba.core import cgutils
+from numba.core.typing.templates import AbstractTemplate, AttributeTemplate, infer_global, signature
+from numba.extending import (
+    NativeValue,
+    infer_getattr,
+    lower_builtin,
+    lower_getattr,
+    models,
+    register_model,
+    typeof_impl,
+    unbox,
+)
 from numba.np.numpy_support import from_dtype
 
+_Type: Any = types.Type
+_StructModel: Any = models.StructModel
+_Template: Any = AbstractTemplate
+_Attributes: Any = AttributeTemplate
+Bundle = TypeVar("Bundle", bound=type)
 
-class Rows(types.Type):
-    """Rows in C order, of any dimension."""
+
+class Rows(_Type):  # type: ignore[misc]
+    """The type of an array of numbers or records."""
 
     def __init__(self, dtype: Any, ndim: int) -> None:
         self.dtype, self.ndim = dtype, ndim
         super().__init__(f"Rows({dtype}, {ndim})")
 
     @property
-    def mangling_args(self):
-        code = self.dtype._code if isinstance(self.dtype, types.Record) else self.dtype
-        return "Rows", (code, self.ndim)
+    def mangling_args(self) -> tuple[str, tuple[Any, int]]:
+        """What names of functions have of it, as short as numba's name of a record."""
+        return "Rows", (
+            self.dtype.mangling_args[1][0] if isinstance(self.dtype, types.Record) else self.dtype,
+            self.ndim,
+        )
 
 
 @register_model(Rows)
-class _RowsModel(StructModel):
+class _RowsModel(_StructModel):  # type: ignore[misc]
+    """An address and a shape."""
+
     def __init__(self, manager: Any, rows: Rows) -> None:
-        members = [("data", types.CPointer(rows.dtype)), ("shape", types.UniTuple(types.intp, rows.ndim))]
-        super().__init__(manager, rows, members)
+        shape = types.UniTuple(types.intp, rows.ndim)
+        super().__init__(manager, rows, [("data", types.CPointer(rows.dtype)), ("shape", shape)])
 
 
-@unbox(Rows)
-def _unboxed(rows: Rows, value: Any, c: Any) -> NativeValue:
-    array = types.Array(rows.dtype, rows.ndim, "C")
-    native = c.unbox(array, value)
-    source = c.context.make_array(array)(c.context, c.builder, native.value)
-    made = cgutils.create_struct_proxy(rows)(c.context, c.builder)
-    made.data, made.shape = source.data, source.shape
-    return NativeValue(made._getvalue(), is_error=native.is_error)
+def bundle(named_tuple: Bundle) -> Bundle:
+    """Let compiled code take the arrays of a class of named tuples as `Rows`."""
+
+    def typed(value: Any, _: Any) -> Any:
+        return types.NamedTuple(map(_type_of, value), named_tuple)
+
+    typeof_impl.register(named_tuple)(typed)
+    return named_tuple
 
 
 def _type_of(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray) and value.flags.c_contiguous:
         return Rows(from_dtype(value.dtype), value.ndim)
     return numba.typeof(value)
 
 
-def bundle(cls):
-    """Let compiled code take the arrays of a named tuple as `Rows`."""
+@unbox(Rows)
+def _unboxed(rows: Rows, value: Any, c: Any) -> Any:
+    array = types.Array(rows.dtype, rows.ndim, "C")
+    native = c.unbox(array, value)
+    given = c.context.make_array(array)(c.context, c.builder, native.value)
+    made = cgutils.create_struct_proxy(rows)(c.context, c.builder)
+    made.data, made.shape = given.data, given.shape
+    return NativeValue(made._getvalue(), is_error=native.is_error)  # noqa: SLF001 - numba's way
 
-    @typeof_impl.register(cls)
-    def _(value: Any, c: Any) -> Any:
-        return types.NamedTuple([_type_of(each) for each in value], cls)
 
-    return cls
-
-
-def _row_of(rows: Any, index: Any) -> Any:
-    """The types of an index and of what is there; None where that is no row."""
+def _indexed(rows: Any, index: Any) -> Any:
+    """The types of an index and of what is there, which is not writable where it is `Rows` again; None of others."""
     if isinstance(rows, Rows):
         if isinstance(index, types.Integer):
             return types.intp, rows.dtype if rows.ndim == 1 else Rows(rows.dtype, rows.ndim - 1)
@@ -73,67 +93,62 @@ def _row_of(rows: Any, index: Any) -> Any:
 
 
 @infer_global(operator.getitem)
-class _GetRow(AbstractTemplate):
-    def generic(self, args: Any, kws: Any) -> Any:
-        found = _row_of(*args)
-        return found and signature(found[1], args[0], found[0])
+class _GetItem(_Template):  # type: ignore[misc]
+    def generic(self, args: Any, _: Any) -> Any:
+        types_of = _indexed(*args)
+        return types_of and signature(types_of[1], args[0], types_of[0])
 
 
 @infer_global(operator.setitem)
-class _SetRow(AbstractTemplate):
-    def generic(self, args: Any, kws: Any) -> Any:
-        found = _row_of(*args[:2])
-        return found and signature(types.none, args[0], found[0], found[1])
+class _SetItem(_Template):  # type: ignore[misc]
+    def generic(self, args: Any, _: Any) -> Any:
+        types_of = _indexed(*args[:2])
+        return types_of and signature(types.none, args[0], *types_of)
 
 
-def _address(context: Any, builder: Any, rows: Rows, value: Any, index: Any) -> Any:
-    """Where a row is."""
-    many = cgutils.unpack_tuple(builder, index) if isinstance(index.type, llvm_ir.LiteralStructType | llvm_ir.ArrayType) else [index]
-    shape = builder.extract_value(value, 1)
-    at = many[0]
-    for i in range(1, rows.ndim):
-        at = builder.mul(at, builder.extract_value(shape, i))
-        if i < len(many):
-            at = builder.add(at, many[i])
-    return builder.gep(builder.extract_value(value, 0), [at])
+def _address(builder: Any, sig: Any, args: Any) -> Any:
+    rows, index = sig.args[:2]
+    at, *inner = cgutils.unpack_tuple(builder, args[1]) if isinstance(index, types.BaseTuple) else [args[1]]
+    for i, extent in enumerate(cgutils.unpack_tuple(builder, builder.extract_value(args[0], 1))[1:]):
+        at = builder.mul(at, extent)
+        at = builder.add(at, inner[i]) if inner else at
+    return builder.gep(builder.extract_value(args[0], 0), [at])
 
 
 @lower_builtin(operator.getitem, Rows, types.Any)
 def _get(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    rows = sig.args[0]
-    address = _address(context, builder, rows, *args)
-    if isinstance(sig.return_type, Rows):
-        made = cgutils.create_struct_proxy(sig.return_type)(context, builder)
-        shape = cgutils.unpack_tuple(builder, builder.extract_value(args[0], 1))
-        made.data, made.shape = address, cgutils.pack_array(builder, shape[1:])
-        return made._getvalue()
-    if isinstance(rows.dtype, types.Record):
+    address, kind = _address(builder, sig, args), sig.return_type
+    if isinstance(kind, types.Record):
         return address
-    return context.unpack_value(builder, rows.dtype, address)
+    if not isinstance(kind, Rows):
+        return context.unpack_value(builder, kind, address)
+    made = cgutils.create_struct_proxy(kind)(context, builder)
+    shape = cgutils.unpack_tuple(builder, builder.extract_value(args[0], 1))
+    made.data, made.shape = address, cgutils.pack_array(builder, shape[1:])
+    return made._getvalue()  # noqa: SLF001 - numba's way
 
 
 @lower_builtin(operator.setitem, Rows, types.Any, types.Any)
 def _set(context: Any, builder: Any, sig: Any, args: Any) -> None:
-    address = _address(context, builder, sig.args[0], *args[:2])
-    context.pack_value(builder, sig.args[0].dtype, args[2], address)
+    context.pack_value(builder, sig.args[2], args[2], _address(builder, sig, args))
 
 
 @infer_getattr
-class _RowsAttributes(AttributeTemplate):
+class _RowsAttributes(_Attributes):  # type: ignore[misc]
     key = Rows
 
     def resolve_shape(self, rows: Rows) -> Any:
         return types.UniTuple(types.intp, rows.ndim)
 
     def resolve_size(self, rows: Rows) -> Any:
-        return types.intp
+        return types.intp if rows.ndim == 1 else None
 
 
 @lower_getattr(Rows, "shape")
-def _shape(context: Any, builder: Any, rows: Rows, value: Any) -> Any:
+def _shape(_: Any, builder: Any, __: Any, value: Any) -> Any:
     return builder.extract_value(value, 1)
 
 
 @lower_getattr(Rows, "size")
-def _size(context: Any, builder: Any, rows: Rows, value: Any) -> Any:
+def _size(_: Any, builder: Any, __: Any, value: Any) -> Any:
     return builder.extract_value(value, [1, 0])

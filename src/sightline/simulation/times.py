@@ -22,8 +22,8 @@ from sightline.program import Batch, decoding, prompts
 from sightline.program.routing import SequenceGroup
 from sightline.quantities import Number
 from sightline.simulation.compiled import compiled, entry
-from sightline.simulation.rows import bundle
 from sightline.simulation.load import Floats
+from sightline.simulation.rows import bundle
 
 
 def axis_points(limit: float, bits: int) -> Floats:

@@ -36,8 +36,8 @@ from sightline.simulation.engine.sources import (
     take_slot,
 )
 from sightline.simulation.engine.state import Facts, FactsOfPools, Replica, Slots
-from sightline.simulation.rows import bundle
 from sightline.simulation.load import Floats
+from sightline.simulation.rows import bundle
 from sightline.simulation.times import PackedTimes
 
 _ROUND_ROBIN, _LEAST_LOAD, _PREFIX_AWARE, _WEIGHTED, _PRECISE = range(5)
@@ -72,7 +72,7 @@ class Loop(NamedTuple):
     records: Records
     part: Part
     transfers: Floats
-    """Seconds"""
+    """Seconds by tokens of a prompt, from those that begin to those that decode."""
     entries: int
     """Replicas that requests arrive at; the others decode what these have begun."""
     timeout_s: float
@@ -199,8 +199,7 @@ def run(loop: Loop, router: int, think_s: float, last: bool, pause_s: float) -> 
     Return why the loop ended: unless `SERVED`, the same part goes on. It pauses before anything happens at ``pause_s``
     or later, if any request is left by then.
     """
-    fleet, sources, records, entries = loop.fleet, loop.sources, loop.records, loop.entries
-    part, transfers = loop.part, loop.transfers
+    fleet, sources, records, entries, part = loop.fleet, loop.sources, loop.records, loop.entries, loop.part
     while True:
         _free_slots(loop, think_s)
         if sources.counts[TAKEN] == part.size and not last:
@@ -211,7 +210,9 @@ def run(loop: Loop, router: int, think_s: float, last: bool, pause_s: float) -> 
         if not _advance_all(loop, until):
             _free_slots(loop, think_s)
             return FULL_RECORDS
-        sent = transfer_all(fleet, loop.slots, sources, transfers, entries) if entries < fleet.counts.shape[0] else 0
+        sent = (
+            transfer_all(fleet, loop.slots, sources, loop.transfers, entries) if entries < fleet.counts.shape[0] else 0
+        )
         if records.rows[REQUESTS] > sources.counts[READ] or sent > 0:
             continue
         if until == np.inf:
@@ -313,7 +314,7 @@ def _advance_all(loop: Loop, until: float) -> bool:
 def _share_stores(fleet: Replica) -> bool:
     """Whether replicas have stores together, so that what one does next depends on what others did before."""
     tiers = (fleet.counts.shape[1] - state.COUNTS) // state.TIER_COUNTS
-    return fleet.stores.size < fleet.counts.shape[0] * tiers * state.STORE_COUNTS
+    return fleet.stores.size < fleet.counts.shape[0] * tiers
 
 
 @compiled

@@ -7,8 +7,8 @@ import numpy as np
 
 from sightline.simulation.compiled import compiled
 from sightline.simulation.engine.state import BATCH_DECODES, POOL, READY, RUNNING, WAITING, Facts, record
-from sightline.simulation.rows import bundle
 from sightline.simulation.load import Floats, Integers
+from sightline.simulation.rows import bundle
 
 GAP_WIDTH: Final = 0.001
 """Relative width of a bin of times between tokens."""

@@ -7,8 +7,8 @@ import numpy as np
 from sightline.simulation.compiled import compiled, entry
 from sightline.simulation.engine.lists import drop, push
 from sightline.simulation.engine.state import NOTHING, ON_ITS_WAY, Slots, record
-from sightline.simulation.rows import bundle
 from sightline.simulation.load import Integers, Requests
+from sightline.simulation.rows import bundle
 
 # Counters of `Sources.counts`.
 TAKEN: Final = 0
