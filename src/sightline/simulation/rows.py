@@ -5,6 +5,7 @@ checked.
 """
 
 import operator
+from hashlib import blake2b
 from typing import Any, TypeVar
 
 import numba
@@ -36,15 +37,8 @@ class Rows(_Type):  # type: ignore[misc]
 
     def __init__(self, dtype: Any, ndim: int) -> None:
         self.dtype, self.ndim = dtype, ndim
-        super().__init__(f"Rows({dtype}, {ndim})")
-
-    @property
-    def mangling_args(self) -> tuple[str, tuple[Any, int]]:
-        """What names of functions have of it, as short as numba's name of a record."""
-        return "Rows", (
-            self.dtype.mangling_args[1][0] if isinstance(self.dtype, types.Record) else self.dtype,
-            self.ndim,
-        )
+        # A record's own name has all its columns, and would stand in those of all functions.
+        super().__init__(f"Rows({blake2b(str(dtype).encode(), digest_size=8).hexdigest()}, {ndim})")
 
 
 @register_model(Rows)
@@ -83,7 +77,7 @@ def _unboxed(rows: Rows, value: Any, c: Any) -> Any:
 
 
 def _indexed(rows: Any, index: Any) -> Any:
-    """The types of an index and of what is there, which is not writable where it is `Rows` again; None of others."""
+    """The types of an index and of what is there; None where these are no rows."""
     if isinstance(rows, Rows):
         if isinstance(index, types.Integer):
             return types.intp, rows.dtype if rows.ndim == 1 else Rows(rows.dtype, rows.ndim - 1)
@@ -107,8 +101,9 @@ class _SetItem(_Template):  # type: ignore[misc]
 
 
 def _address(builder: Any, sig: Any, args: Any) -> Any:
-    rows, index = sig.args[:2]
-    at, *inner = cgutils.unpack_tuple(builder, args[1]) if isinstance(index, types.BaseTuple) else [args[1]]
+    """Where a row, or a part of it, begins."""
+    whole = isinstance(sig.args[1], types.BaseTuple)
+    at, *inner = cgutils.unpack_tuple(builder, args[1]) if whole else [args[1]]
     for i, extent in enumerate(cgutils.unpack_tuple(builder, builder.extract_value(args[0], 1))[1:]):
         at = builder.mul(at, extent)
         at = builder.add(at, inner[i]) if inner else at
