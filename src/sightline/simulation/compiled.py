@@ -26,7 +26,7 @@ try:
         get_host_cpu_features,
         get_host_cpu_name,
     )
-    from numba.core import codegen, compiler, typed_passes, untyped_passes
+    from numba.core import cgutils, codegen, compiler, typed_passes, untyped_passes
     from numba.core.caching import UserProvidedCacheLocator
     from numba.core.datamodel import ArgPacker, default_manager
     from numba.core.registry import CPUDispatcher
@@ -163,10 +163,47 @@ class _Typing:
         return self._signatures[key]
 
 
+class _Whole:
+    """How a named tuple is handed on: as it is, not value by value."""
+
+    def __init__(self, model: Any) -> None:
+        self.get_argument_type = model.get_value_type
+
+    def as_argument(self, _: Any, value: Any) -> Any:
+        """Return what is handed on."""
+        return value
+
+    from_argument = as_argument
+
+
+class _Models:
+    """Numba's models of types, but for arguments."""
+
+    @staticmethod
+    def lookup(kind: Any) -> Any:
+        """Return the model of a type."""
+        model = default_manager.lookup(kind)
+        return _Whole(model) if isinstance(kind, numba.types.BaseNamedTuple) else model
+
+
 @cache
 def _packer(args: Any) -> Any:
     """What lays arguments of these types out, made once."""
-    return ArgPacker(default_manager, args)
+    return ArgPacker(_Models, args)
+
+
+def _call_of(description: Any, libraries: Any) -> Any:
+    """Return what writes a call of a part, which raises nothing."""
+
+    def call(context: Any, builder: Any, _: Any, args: Any) -> Any:
+        part = context.declare_function(builder.module, description)
+        result = cgutils.alloca_once(builder, part.args[0].type.pointee)
+        given = context.get_arg_packer(description.argtypes).as_arguments(builder, args)
+        builder.call(part, [result, builder.function.args[1], *given])
+        return context.get_returned_value(builder, description.restype, builder.load(result))
+
+    call.signature, call.libs = description.argtypes, tuple(libraries)  # type: ignore[attr-defined]
+    return call
 
 
 class PartCompiler(_Compiler):  # type: ignore[misc]
@@ -185,7 +222,11 @@ class PartCompiler(_Compiler):  # type: ignore[misc]
     def compile_extra(self, func: Any) -> Any:
         """Compile a function into a library of its kind."""
         self.state.typingctx = _Typing(self.state.typingctx)
-        self.state.targetctx.get_arg_packer = _packer
+        context = self.state.targetctx
+        context.get_arg_packer = _packer
+        context.insert_user_function = lambda function, description, libraries=(): context._defns[function].append(
+            _call_of(description, libraries), description.argtypes
+        )
         self.state.library = self.library(self.state.targetctx.codegen(), func.__qualname__)
         self.state.library.enable_object_caching()
         return super().compile_extra(func)
