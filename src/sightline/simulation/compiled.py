@@ -224,7 +224,7 @@ class PartCompiler(_Compiler):  # type: ignore[misc]
         self.state.typingctx = _Typing(self.state.typingctx)
         context = self.state.targetctx
         context.get_arg_packer = _packer
-        context.insert_user_function = lambda function, description, libraries=(): context._defns[function].append(
+        context.insert_user_function = lambda function, description, libraries=(): context._defns[function].append(  # noqa: SLF001
             _call_of(description, libraries), description.argtypes
         )
         self.state.library = self.library(self.state.targetctx.codegen(), func.__qualname__)
@@ -240,9 +240,9 @@ class EntryCompiler(PartCompiler):
 
 COMPILED = ("compiled.py", "outcome.py", "rows.py", "times.py", "engine/*.py")
 """Modules that have compiled functions, or constants of theirs."""
-REMARK = "compiling the simulator for this machine (once, about half a minute)"
+REMARK = "compiling the simulator for this machine (once, about 15 seconds)"
 REMARK_UNKEPT = (
-    "compiling the simulator (about half a minute, every time, because no cache folder is writable; set "
+    "compiling the simulator (about 15 seconds, every time, because no cache folder is writable; set "
     "XDG_CACHE_HOME to one)"
 )
 """What whoever waits for it is told, and whoever will wait again."""
@@ -274,6 +274,7 @@ def entry(function: F) -> F:
     """
     options = {**_COMMON, "no_cfunc_wrapper": True, "pipeline_class": EntryCompiler}
     part: Any = compiled(function)
+    # Unlike other parts it is compiled for each constant: `step_seconds` is faster by itself without prompts.
     part.__class__ = CPUDispatcher
     if (kept_in := _kept_in()) is None:
         return cast("F", _called(_NJIT(**options)(function), part))
