@@ -6,6 +6,7 @@ compiled functions, of the compiler and of the processor, and by nothing else: a
 share it. Only what Python calls is kept, with the code of everything that it calls in turn.
 """
 
+# mypy: disable-error-code="no-untyped-call"
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -28,7 +29,9 @@ try:
     )
     from numba.core import cgutils, codegen, compiler, typed_passes, untyped_passes
     from numba.core.caching import UserProvidedCacheLocator
-    from numba.core.datamodel import ArgPacker, default_manager
+    from numba.core.compiler_machinery import PassManager
+    from numba.core.datamodel.packer import ArgPacker
+    from numba.core.datamodel.registry import default_manager
     from numba.core.registry import CPUDispatcher
 except (ImportError, AttributeError, SystemError) as error:  # what a numba raises that is older than its NumPy
     raise WorkError(f"the simulator needs a numba that fits its NumPy: {str(error).partition(chr(10))[0]}") from error
@@ -50,7 +53,7 @@ check_release(numba.__version__)
 
 _Library: Any = codegen.JITCodeLibrary
 _Compiler: Any = compiler.Compiler
-_PassManager: Any = compiler.PassManager
+_PassManager: Any = PassManager
 
 
 class _NoMachineCode:
