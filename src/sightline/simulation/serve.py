@@ -235,6 +235,8 @@ def _served(simulation: _Simulation, part: Part, *, last: bool) -> Iterator[Piec
         state.as_records(pools),
         times,
         simulation.records,
+        part,
+        deployment.transfers,
         entries,
         deployment.timeout_s,
     )
@@ -242,7 +244,7 @@ def _served(simulation: _Simulation, part: Part, *, last: bool) -> Iterator[Piec
     while outcome != SERVED:
         with compiling_once(run):
             pause_s = np.inf if simulation.scaler is None else simulation.scaler.next_s
-            outcome = run(loop, part, deployment.transfers, router, deployment.think_s, last, pause_s)
+            outcome = run(loop, router, deployment.think_s, last, pause_s)
         if outcome == PAUSED and simulation.scaler is not None:
             simulation.scaler.look()
         else:

@@ -23,6 +23,7 @@ from sightline.program.routing import SequenceGroup
 from sightline.quantities import Number
 from sightline.simulation.compiled import compiled, entry
 from sightline.simulation.load import Floats
+from sightline.simulation.rows import bundle
 
 
 def axis_points(limit: float, bits: int) -> Floats:
@@ -351,6 +352,7 @@ PLACES: Final = tuple(f"{name}_{of}" for name in (*ROWS, *CELLS) for of in ("at"
 """Where a table begins, and its rows and columns."""
 
 
+@bundle
 class PackedTimes(NamedTuple):
     """A replica's iteration times."""
 

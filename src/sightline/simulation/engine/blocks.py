@@ -118,24 +118,24 @@ def _tiers(rep: Replica) -> int:
 
 @compiled
 def _store(rep: Replica, tier: int) -> int:
-    """Where the counters of a tier's store begin."""
+    """The number of a tier's store."""
     return rep.counts[state.COUNTS + tier * state.TIER_COUNTS + state.TIER_STORE]
 
 
 @compiled
 def _chain(rep: Replica, store: int, key: int) -> int:
     """The row of a store, which has any, whose ``pooled`` is the first block of a key's bucket."""
-    rows, buckets = rep.stores[store + state.STORE_ROWS], 1
+    rows, buckets = rep.stores[store].rows, 1
     while 2 * buckets <= rows:
         buckets *= 2
-    return rep.stores[store + state.STORE_ROW] + (key & (buckets - 1))
+    return rep.stores[store].row + (key & (buckets - 1))
 
 
 @compiled
 def found_in(rep: Replica, key: int, tier: int) -> int:
     """Return the row in which a tier's store has ``key``, or `NOTHING`."""
     store = _store(rep, tier)
-    if rep.stores[store + state.STORE_ROWS] == 0:
+    if rep.stores[store].rows == 0:
         return state.NOTHING
     row = rep.kept[_chain(rep, store, key)].pooled
     while row != state.NOTHING and rep.kept[row].key != key:
@@ -157,26 +157,26 @@ def keep(rep: Replica, key: int, first: int) -> None:
     """Let a tier have a block's content, and each further one what the tier before it evicts for that."""
     for tier in range(first, _tiers(rep)):
         store = _store(rep, tier)
-        if rep.stores[store + state.STORE_ROWS] == 0:
+        if rep.stores[store].rows == 0:
             continue
         row = state.NOTHING if key == state.UNSHARED else found_in(rep, key, tier)
         if row != state.NOTHING:
             _touch(rep, row, store)
             return
         evicted = 0
-        row = rep.stores[store + state.STORE_ROW] + rep.stores[store + state.STORE_USED]
-        if rep.stores[store + state.STORE_USED] < rep.stores[store + state.STORE_ROWS]:
-            rep.stores[store + state.STORE_USED] += 1
+        row = rep.stores[store].row + rep.stores[store].used
+        if rep.stores[store].used < rep.stores[store].rows:
+            rep.stores[store].used += 1
         else:
-            row = rep.stores[store + state.STORE_FIRST]
+            row = rep.queues[2 * store]
             evicted = rep.kept[row].key
-            remove(rep.kept, rep.stores, row, store + state.STORE_FIRST)
+            remove(rep.kept, rep.queues, row, 2 * store)
             _unchain(rep, row, store)
         rep.kept[row].key = key
         if key != state.UNSHARED:
             chain = _chain(rep, store, key)
             rep.kept[row].twin, rep.kept[chain].pooled = rep.kept[chain].pooled, row
-        insert(rep.kept, rep.stores, row, state.NOTHING, store + state.STORE_FIRST)
+        insert(rep.kept, rep.queues, row, state.NOTHING, 2 * store)
         if evicted == 0:
             return
         key = evicted
@@ -199,8 +199,8 @@ def _unchain(rep: Replica, row: int, store: int) -> None:
 
 @compiled
 def _touch(rep: Replica, row: int, store: int) -> None:
-    remove(rep.kept, rep.stores, row, store + state.STORE_FIRST)
-    insert(rep.kept, rep.stores, row, state.NOTHING, store + state.STORE_FIRST)
+    remove(rep.kept, rep.queues, row, 2 * store)
+    insert(rep.kept, rep.queues, row, state.NOTHING, 2 * store)
 
 
 @compiled
@@ -230,10 +230,9 @@ def load(rep: Replica, slots: Slots, slot: int, blocks: int, block_tokens: int) 
 def _transfer(rep: Replica, tier: int, blocks: int, begin_s: float, first_time: bool) -> float:
     """Return the seconds until a tier's link has loaded so many blocks, behind what was asked of it before."""
     store = _store(rep, tier)
-    link = rep.stores[store + state.STORE_LINK]
-    seconds: float = max(rep.links[link + state.LINK_FREE] - begin_s, 0.0)
-    seconds += rep.links[link + state.LINK_LATENCY_S] + blocks * rep.links[link + state.LINK_BLOCK_S]
-    rep.links[link + state.LINK_FREE] = begin_s + seconds
+    seconds: float = max(rep.stores[store].free_s - begin_s, 0.0)
+    seconds += rep.stores[store].latency_s + blocks * rep.stores[store].block_s
+    rep.stores[store].free_s = begin_s + seconds
     rep.clocks[state.CLOCKS + tier * state.TIER_CLOCKS + state.TIER_LOAD_S] += seconds
     if first_time:
         rep.counts[state.COUNTS + tier * state.TIER_COUNTS + state.TIER_LOADED] += blocks
@@ -244,7 +243,7 @@ def _transfer(rep: Replica, tier: int, blocks: int, begin_s: float, first_time: 
 def prefetch(rep: Replica, slots: Slots, slot: int, block_tokens: int, now: float) -> None:
     """Begin to load to the first tier what a request that begins to wait has in others that do so."""
     for tier in range(1, _tiers(rep)):
-        if rep.stores[_store(rep, tier) + state.STORE_PREFETCH] == 0:
+        if rep.stores[_store(rep, tier)].prefetch == 0:
             continue
         loaded = 0
         for i in range((slots[slot].prompt - 1) // block_tokens):
@@ -333,14 +332,13 @@ def hits(rep: Replica, slots: Slots, slot: int, tokens: int, facts: Facts) -> "t
             if tier == state.NOTHING:
                 break
             store = _store(rep, tier)
-            if rep.stores[store + state.STORE_FASTER] > 0:
-                link = rep.stores[store + state.STORE_LINK]
+            if rep.stores[store].faster > 0:
                 if seen >> tier & 1 == 0:
                     seen |= 1 << tier
                     begin_s = rep.clocks[state.NEXT] + rep.clocks[state.LOADING]
-                    wait_s = max(wait_s, rep.links[link + state.LINK_FREE] - begin_s)
-                    load_s += rep.links[link + state.LINK_LATENCY_S]
-                load_s += rep.links[link + state.LINK_BLOCK_S]
+                    wait_s = max(wait_s, rep.stores[store].free_s - begin_s)
+                    load_s += rep.stores[store].latency_s
+                load_s += rep.stores[store].block_s
                 compute_s += facts.block_tokens * facts.token_s
         cached += 1
         free += block == state.NOTHING or rep.blocks[block].holders == 0
@@ -407,7 +405,7 @@ def publish_blocks(rep: Replica, slots: Slots, slot: int, last: int, block_token
         row[i] = block
         shared = slots[slot].session_id >= 0 or (i + 1) * block_tokens <= slots[slot].prefix_tokens
         for tier in range(_tiers(rep) if shared else 0):
-            if rep.stores[_store(rep, tier) + state.STORE_THROUGH] > 0:
+            if rep.stores[_store(rep, tier)].through > 0:
                 keep(rep, key, tier)
     slots[slot].keyed = max(slots[slot].keyed, last)
 
@@ -441,4 +439,4 @@ def view(fleet: Replica, r: int) -> Replica:
     """Return one replica of a fleet; what is written to it is written to the fleet."""
     f = fleet
     own = f.counts[r], f.clocks[r], f.phases[r], f.stacks[r], f.table[r], f.blocks[r], f.index[r]
-    return Replica(*own, f.kept, f.stores, f.links)
+    return Replica(*own, f.kept, f.stores, f.queues)

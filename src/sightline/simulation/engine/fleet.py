@@ -37,6 +37,7 @@ from sightline.simulation.engine.sources import (
 )
 from sightline.simulation.engine.state import Facts, FactsOfPools, Replica, Slots
 from sightline.simulation.load import Floats
+from sightline.simulation.rows import bundle
 from sightline.simulation.times import PackedTimes
 
 _ROUND_ROBIN, _LEAST_LOAD, _PREFIX_AWARE, _WEIGHTED, _PRECISE = range(5)
@@ -58,6 +59,7 @@ WEIGHTS: Final = (2.0, 2.0, 3.0)
 and llm-d, with the weights of their default configuration."""
 
 
+@bundle
 class Loop(NamedTuple):
     """All that a simulation reads and writes."""
 
@@ -68,6 +70,9 @@ class Loop(NamedTuple):
     """Of all pools, as `times` are."""
     times: PackedTimes
     records: Records
+    part: Part
+    transfers: Floats
+    """Seconds by tokens of a prompt, from those that begin to those that decode."""
     entries: int
     """Replicas that requests arrive at; the others decode what these have begun."""
     timeout_s: float
@@ -188,13 +193,13 @@ PAUSED: Final = 2
 
 
 @entry
-def run(loop: Loop, part: Part, transfers: Floats, router: int, think_s: float, last: bool, pause_s: float) -> int:
+def run(loop: Loop, router: int, think_s: float, last: bool, pause_s: float) -> int:
     """Serve a part of the load, to the end of all requests where it is the ``last``.
 
     Return why the loop ended: unless `SERVED`, the same part goes on. It pauses before anything happens at ``pause_s``
     or later, if any request is left by then.
     """
-    fleet, sources, records, entries = loop.fleet, loop.sources, loop.records, loop.entries
+    fleet, sources, records, entries, part = loop.fleet, loop.sources, loop.records, loop.entries, loop.part
     while True:
         _free_slots(loop, think_s)
         if sources.counts[TAKEN] == part.size and not last:
@@ -205,7 +210,9 @@ def run(loop: Loop, part: Part, transfers: Floats, router: int, think_s: float, 
         if not _advance_all(loop, until):
             _free_slots(loop, think_s)
             return FULL_RECORDS
-        sent = transfer_all(fleet, loop.slots, sources, transfers, entries) if entries < fleet.counts.shape[0] else 0
+        sent = (
+            transfer_all(fleet, loop.slots, sources, loop.transfers, entries) if entries < fleet.counts.shape[0] else 0
+        )
         if records.rows[REQUESTS] > sources.counts[READ] or sent > 0:
             continue
         if until == np.inf:
@@ -307,7 +314,7 @@ def _advance_all(loop: Loop, until: float) -> bool:
 def _share_stores(fleet: Replica) -> bool:
     """Whether replicas have stores together, so that what one does next depends on what others did before."""
     tiers = (fleet.counts.shape[1] - state.COUNTS) // state.TIER_COUNTS
-    return fleet.stores.size < fleet.counts.shape[0] * tiers * state.STORE_COUNTS
+    return fleet.stores.size < fleet.counts.shape[0] * tiers
 
 
 @compiled
@@ -442,7 +449,8 @@ def _wake(fleet: Replica, r: int, facts: Facts, now: float) -> None:
     fleet.counts[r, state.REPEATS], fleet.clocks[r, state.ARRIVED] = 0, now
     if fleet.clocks[r, state.NEXT] == np.inf:
         head = fleet.counts[r, state.HEAD]
-        fleet.clocks[head : head + facts.lockstep, state.NEXT] = now
+        for rank in range(head, head + facts.lockstep):
+            fleet.clocks[rank, state.NEXT] = now
 
 
 @compiled

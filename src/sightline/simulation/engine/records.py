@@ -8,6 +8,7 @@ import numpy as np
 from sightline.simulation.compiled import compiled
 from sightline.simulation.engine.state import BATCH_DECODES, POOL, READY, RUNNING, WAITING, Facts, record
 from sightline.simulation.load import Floats, Integers
+from sightline.simulation.rows import bundle
 
 GAP_WIDTH: Final = 0.001
 """Relative width of a bin of times between tokens."""
@@ -58,6 +59,7 @@ END: Final = 1
 """In `Work.clocks`: when the last iteration ended."""
 
 
+@bundle
 class Work(NamedTuple):
     """What all iterations so far come to."""
 
@@ -73,6 +75,7 @@ def new_work(pools: int) -> Work:
     return Work(np.zeros((pools, 2), WORK), np.zeros((3, MOMENTS)), np.array([FIRST_S, 0.0]))
 
 
+@bundle
 class Records(NamedTuple):
     """What was written down since it was last read, and what all of it comes to."""
 

@@ -8,6 +8,7 @@ from sightline.simulation.compiled import compiled, entry
 from sightline.simulation.engine.lists import drop, push
 from sightline.simulation.engine.state import NOTHING, ON_ITS_WAY, Slots, record
 from sightline.simulation.load import Integers, Requests
+from sightline.simulation.rows import bundle
 
 # Counters of `Sources.counts`.
 TAKEN: Final = 0
@@ -47,6 +48,7 @@ SESSION: Final = record("key slot", "ended_s")
 """A row of the hash table of conversations: number + 1, slot of the last turn under way, when the last one ended."""
 
 
+@bundle
 class Sources(NamedTuple):
     """What is known of requests that did not arrive yet."""
 

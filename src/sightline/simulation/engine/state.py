@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 
 from sightline.simulation.load import Floats, Integers
+from sightline.simulation.rows import bundle
 
 NOTHING: Final = -1
 """No slot, no block."""
@@ -99,7 +100,7 @@ ALIKE: Final = 43
 COUNTS: Final = 44
 # Behind these, of each tier behind the cache, in order:
 TIER_STORE: Final = 0
-"""Where the counters of its store begin."""
+"""The number of its store."""
 TIER_LOADED: Final = 1
 """Blocks of prompts that were loaded from it when their requests were first admitted."""
 TIER_COUNTS: Final = 2
@@ -136,34 +137,6 @@ CLOCKS: Final = 13
 TIER_LOAD_S: Final = 0
 """Seconds of loads so far, those in which its link was busy with others included."""
 TIER_CLOCKS: Final = 1
-
-# Counters of a store (`Replica.stores`), which a replica has alone or with others.
-STORE_FIRST: Final = 0
-"""The first in the queue of its blocks, the least recently used one."""
-STORE_LAST: Final = 1
-STORE_ROW: Final = 2
-"""The first of its rows in the table of blocks that stores keep."""
-STORE_ROWS: Final = 3
-STORE_USED: Final = 4
-"""Rows that have ever been used."""
-STORE_LINK: Final = 5
-"""Where the clocks of its link begin."""
-STORE_THROUGH: Final = 6
-"""Whether what is computed is written at once."""
-STORE_FASTER: Final = 7
-"""Whether blocks are loaded only where that is faster than to compute them."""
-STORE_PREFETCH: Final = 8
-"""Whether it begins to load to the first tier what a request has in it that begins to wait."""
-STORE_COUNTS: Final = 9
-
-# Clocks of a store's link (`Replica.links`).
-LINK_BLOCK_S: Final = 0
-"""Seconds to load a block."""
-LINK_LATENCY_S: Final = 1
-"""Of one load, in addition."""
-LINK_FREE: Final = 2
-"""When it has loaded what was asked of it so far."""
-LINK_CLOCKS: Final = 3
 
 # Where a request is (`SLOT`).
 ON_ITS_WAY: Final = 0
@@ -231,10 +204,17 @@ Those that a store keeps have neighbors in its queue; ``pooled`` is the first bl
 ``twin`` the next one there."""
 UNSHARED: Final = -1
 """The key of keys and values that nobody will ask for."""
+STORE: Final = record("row rows used through faster prefetch", "block_s latency_s free_s")
+"""A store, which a replica has alone or with others, and its link. ``row``: the first of its ``rows`` in the table of
+blocks that stores keep, of which so many were ever ``used``. ``through``: what is computed is written at once.
+``faster``: blocks are loaded only where that is faster than to compute them. ``prefetch``: it begins to load to the
+first tier what a request has in it that begins to wait. Seconds to load a block, and of one load in addition, and
+when the link has loaded what was asked of it so far."""
 INDEX: Final = record("key block")
 """A row of the hash table of blocks."""
 
 
+@bundle
 class Replica(NamedTuple):
     """One replica of an engine; in a fleet every array has the replicas along a first dimension.
 
@@ -254,9 +234,11 @@ class Replica(NamedTuple):
     index: Any
     """Of `INDEX`."""
     kept: Any
-    """Of `BLOCK`, of all stores; these are the whole fleet's, as are their counters and the clocks of their links."""
-    stores: Integers
-    links: Floats
+    """Of `BLOCK`, of all stores; these are the whole fleet's, as are their queues."""
+    stores: Any
+    """Of `STORE`."""
+    queues: Integers
+    """The first and the last in the queue of each store's blocks, the least recently used one first."""
 
 
 class Facts(NamedTuple):
@@ -395,8 +377,8 @@ def new_fleet(pools: Sequence[Facts], tiers: Sequence[Sequence[Tier]] = ()) -> R
         blocks=np.zeros((replicas, blocks), BLOCK),
         index=np.zeros((replicas, 1 << (2 * blocks).bit_length()), INDEX),
         kept=np.zeros(0, BLOCK),
-        stores=np.zeros(0, np.int64),
-        links=np.zeros(0),
+        stores=np.zeros(0, STORE),
+        queues=np.zeros(0, np.int64),
     )
     fleet.stacks["place"] = np.arange(places)
     fleet.clocks[:, NEXT] = np.inf
@@ -439,7 +421,7 @@ def renew(fleet: Replica, r: int, facts: Facts) -> None:
     new = new_fleet([facts._replace(replicas=1)])
     for name in Replica._fields:
         # Only what sequences have written to a table is read; replicas that come and go have no stores.
-        if name not in ("table", "kept", "stores", "links"):
+        if name not in ("table", "kept", "stores", "queues"):
             getattr(fleet, name)[r] = getattr(new, name)[0]
     fleet.counts[r, [HEAD, PORT]] = ranks
 
@@ -453,19 +435,14 @@ def _with_stores(fleet: Replica, behind: Sequence[Sequence[Tier]]) -> Replica:
             at = {"rank": r, "node": port, "all": 0}[tier.shared]
             store = numbers.setdefault((number, tier.shared, at), len(found))
             found[store:] = found[store:] or [tier]
-            fleet.counts[r, COUNTS + number * TIER_COUNTS + TIER_STORE] = store * STORE_COUNTS
-    stores, links = np.zeros((len(found), STORE_COUNTS), np.int64), np.zeros((len(found), LINK_CLOCKS))
-    rows = np.array([tier.blocks for tier in found])
-    stores[:, [STORE_FIRST, STORE_LAST]] = NOTHING
-    stores[:, STORE_ROW], stores[:, STORE_ROWS] = np.cumsum(rows) - rows, rows
-    stores[:, STORE_LINK] = np.arange(len(found)) * LINK_CLOCKS
-    stores[:, STORE_THROUGH] = [tier.through for tier in found]
-    stores[:, STORE_FASTER] = [tier.faster for tier in found]
-    stores[:, STORE_PREFETCH] = [tier.prefetch for tier in found]
-    links[:, LINK_BLOCK_S], links[:, LINK_LATENCY_S] = zip(*((of.block_s, of.latency_s) for of in found), strict=True)
+            fleet.counts[r, COUNTS + number * TIER_COUNTS + TIER_STORE] = store
+    stores, rows = np.zeros(len(found), STORE), np.array([tier.blocks for tier in found])
+    stores["row"], stores["rows"] = np.cumsum(rows) - rows, rows
+    for name in ("through", "faster", "prefetch", "block_s", "latency_s"):
+        stores[name] = [getattr(tier, name) for tier in found]
     kept = np.zeros(int(rows.sum()), BLOCK)
     kept["pooled"] = NOTHING
-    return fleet._replace(kept=kept, stores=stores.ravel(), links=links.ravel())
+    return fleet._replace(kept=kept, stores=stores, queues=np.full(2 * len(found), NOTHING))
 
 
 def loaded_from(fleet: Replica, pool: int, tier: int) -> tuple[int, float]:
