@@ -81,6 +81,8 @@ def placed_by_load(popularity: np.ndarray, ranks: int, copies: int) -> float:
         (256, 64, 1.5, 0),
         (256, 144, 0.9, 32),
         (128, 16, 0.3, 16),
+        (256, 32, 3.0, 0),
+        (256, 32, 3.0, 32),
     ],
 )
 def test_copies_of_busy_experts_even_ranks_out_as_far_as_sampling_finds(
