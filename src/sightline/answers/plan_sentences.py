@@ -36,8 +36,8 @@ _LEFT_OUT = {
 _KEEPS_FROM_LAUNCH = {rule.__name__ for rule in (*OFFERED, *LAUNCH_RULES, *SERVER_RULES)}
 _MOST_RULES, _MOST_LINES, _MOST_OBSTACLES = 3, 8, 4
 _NOTHING_NEAR = (
-    "none found among other plans, formats, adapters, batches, lengths and frameworks, devices with more memory, and up "
-    "to 64 times more devices"
+    "none found among other plans, formats, adapters, batches, lengths and frameworks, devices with more memory, and "
+    "up to 64 times more devices"
 )
 """Said where no change of a request leads to a plan."""
 _LEAST_SHARE = 0.05

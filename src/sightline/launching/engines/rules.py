@@ -344,10 +344,9 @@ STATED: Final[tuple[Rule, ...]] = (
 
 def lets_launch(engine: Engine, plan: GenerationPlan) -> bool:
     """Whether an engine launches what a plan states beside its layout, on one server or several."""
-    one, found = (np.int64(1), np.int64(1)), {**fields_of(plan), "framework": engine}
-    facts = {**found, "servers": [one], "replicas": 1, "data_parallel": 1}
+    facts = {**fields_of(plan), "framework": engine, "servers": [(1, 1)], "replicas": 1, "data_parallel": 1}
     asked = tuple(rule for rule in STATED if all(facts.get(name) is not None for name in needed(rule)))
-    return plan.router in routers_of(engine.name) and not broken_rules(asked, facts)
+    return plan.router in routers_of(engine.name) and not list(broken_rules(asked, facts))
 
 
 def launch_questions(scenario: Any, without: tuple[Rule, ...] = ()) -> Iterator[tuple[tuple[Rule, ...], Facts]]:
