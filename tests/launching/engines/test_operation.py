@@ -129,7 +129,7 @@ def test_limits_of_a_queue_or_a_cache_are_written_or_refused(key, value, engines
             else:
                 assert read(launch.command).scenario["plan"][key] == value
         else:
-            with pytest.raises(InputError, match=rf"plan.{key} is {value:g}.*{engine}"):
+            with pytest.raises(InputError, match=rf"plan.{key} is {value}: {engine} has no option.*{engines[0]}"):
                 write(scenario)
 
 

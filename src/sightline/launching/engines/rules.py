@@ -24,6 +24,12 @@ from sightline.scenario.rules.rulebook import Broken, Check, Checks, Facts, Mask
 
 TIERS: Final[Mapping[str, int]] = {"vllm": 2**31, "sglang": 2, "tensorrt-llm": 1}
 """Memories behind the device's that an engine takes at most; these engines have servers for prefill or decode alone."""
+LIMITED: Final[Mapping[str, tuple[str, ...]]] = {
+    "kv_cache_blocks": tuple(TIERS),
+    "max_concurrent_requests": ("vllm", "tgi"),
+    **dict.fromkeys(("max_queued_requests", "queue_timeout"), ("sglang",)),
+}
+"""Engines with options for a field."""
 LACKING: Final[Mapping[str, tuple[str, ...]]] = {
     **dict.fromkeys(("lightllm", "tgi"), ("pipeline_parallel", "data_parallel", "expert_parallel")),
     "llama.cpp": ("tensor_parallel", "data_parallel", "expert_parallel"),
@@ -79,33 +85,14 @@ def drafts_of_few(framework: Engine, speculative: Speculation, data_parallel: Co
     )
 
 
-def stated_caches(framework: Engine, kv_cache_blocks: Count) -> Checks:
-    """Some engines take no size of the cache."""
-    yield Check(framework.name in TIERS, "plan.kv_cache_blocks is {kv_cache_blocks}: not written for {framework.name}")
-
-
-def requests_held(framework: Engine, max_concurrent_requests: Count) -> Checks:
-    """Some engines hold any number of requests."""
-    yield Check(
-        framework.name in ("vllm", "tgi"),
-        "plan.max_concurrent_requests is {max_concurrent_requests}: {framework.name} has no option for it",
-    )
-
-
-def requests_queued(framework: Engine, max_queued_requests: Count) -> Checks:
-    """One engine limits the requests that wait."""
-    yield Check(
-        framework.name == "sglang",
-        "plan.max_queued_requests is {max_queued_requests}: {framework.name} has no option for it, sglang has one",
-    )
-
-
-def time_queued(framework: Engine, queue_timeout: float) -> Checks:
-    """One engine drops requests that wait for long."""
-    yield Check(
-        framework.name == "sglang",
-        "plan.queue_timeout is {queue_timeout:g} s: {framework.name} has no option for it, sglang has one",
-    )
+def limits_of_requests(framework: Engine, plan: Mapping[str, Any]) -> Checks:
+    """Few engines take the size of the cache, or limit the requests that they hold, or their time in the queue."""
+    for name, engines in LIMITED.items():
+        yield Check(
+            plan.get(name) is None or framework.name in engines,
+            f"plan.{name} is {plan.get(name)}: {{framework.name}} has no option for it; allowed with "
+            + ", ".join(engines),
+        )
 
 
 def routed(framework: Engine, router: str, servers: list[tuple[Count, Count]], data_parallel: Count) -> Checks:
@@ -336,15 +323,15 @@ def _have_room(servers: list[tuple[Count, Count]], whole: int, per_node: int, re
 LAUNCH_RULES: tuple[Rule, ...] = rules_of(sys.modules[__name__])
 """What a launch can run, some of them for the engines that they name."""
 STATED: Final[tuple[Rule, ...]] = (
-    *(drafts_of_few, stated_caches, requests_held, requests_queued, time_queued),
-    *(routed, engine_tiers, shared_tiers, ways_of_tiers),
+    *(drafts_of_few, limits_of_requests, routed, engine_tiers, shared_tiers, ways_of_tiers),
 )
 """Those of fields that no search chooses: it ranks what breaks them, and says that it cannot be launched."""
 
 
 def lets_launch(engine: Engine, plan: GenerationPlan) -> bool:
     """Whether an engine launches what a plan states beside its layout, on one server or several."""
-    facts = {**fields_of(plan), "framework": engine, "servers": [(1, 1)], "replicas": 1, "data_parallel": 1}
+    stated = fields_of(plan)
+    facts = {**stated, "plan": stated, "framework": engine, "servers": [(1, 1)], "replicas": 1, "data_parallel": 1}
     asked = tuple(rule for rule in STATED if all(facts.get(name) is not None for name in needed(rule)))
     return plan.router in routers_of(engine.name) and not list(broken_rules(asked, facts))
 
