@@ -251,8 +251,9 @@ def _slo(stated: object, complaints: Complaints, remarks: list[str]) -> Slo | No
             seconds = f"workload.slo.{key} is {plain:g}, which is {plain:g} seconds"
             remarks.append(f"{seconds}; for milliseconds write {plain:g}ms")
     found = description_of(Slo, values, classes=classes) if classes or values.keys() - {"percentile"} else None
-    tried = [each for each in classes and stated["classes"] if isinstance(each, Mapping) and not limits & each.keys()]
-    if found is not None and not all(found.of_classes) and tried:
+    every = stated.get("classes", ()) if isinstance(stated, Mapping) else ()
+    unlimited = classes and any(not limits & each.keys() for each in every if isinstance(each, Mapping))
+    if found is not None and not all(found.of_classes) and unlimited:
         complaints.add("workload.slo.classes has one without a limit; needed: ttft, tpot or latency, such as 500 ms")
     return found
 

@@ -133,7 +133,7 @@ def _tail(load: float, spread: float) -> float:
     if spread < NARROW:
         ninth = spread**2 / 9.0
         return erfc((load ** (1 / 3) - 1.0 + ninth) / sqrt(2.0 * ninth)) / 2.0
-    shape = order = spread**-2.0
+    shape = order = 1.0 / (spread * spread)
     x = shape * load
     term = total = 1.0 / shape
     while term > 1e-14 * total:

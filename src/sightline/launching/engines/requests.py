@@ -164,7 +164,7 @@ class Request:
     @property
     def publishes(self) -> bool:
         """Whether its router is told what each of several servers keeps."""
-        return self.scenario.plan.router == "precise-prefix" and self.plan.replicas > 1
+        return self.scenario.plan.router == "precise-prefix" and bool(self.plan.replicas > 1)
 
     @property
     def longest(self) -> int:
