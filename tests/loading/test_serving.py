@@ -256,9 +256,17 @@ def test_sweeps_and_overrides_reach_a_load():
         ({"slo": {"tfft": 1}}, "workload.slo.tfft is not a known key - did you mean 'ttft'?"),
         ({"slo": {"classes": [{"name": "chat", "share": 0.5, "ttft": 1}]}}, "workload.slo.classes have shares of 0.5"),
         ({"slo": {"classes": [{"name": "chat", "share": 1}]}}, "workload.slo.classes has one without a limit"),
+        ({"slo": {"ttft": "1 GB"}}, "workload.slo.ttft is '1 GB'"),
         (
             {"sessions": {"turns": 0}},
             "workload.sessions.turns is 0",
+        ),
+        *(
+            (
+                {"sessions": {"turns": 2, "calls": 2, name: {"distribution": "lognormal", "mean": 3}}},
+                f"workload.sessions.{name}.deviation is missing; needed: standard deviation in {unit}",
+            )
+            for name, unit in (("tool_time", "seconds"), ("turns", "turns"), ("tool_tokens", "tokens"))
         ),
         ({"batch": 3}, "workload.batch applies to generate, operator"),
     ],
@@ -272,6 +280,8 @@ def test_a_mistake_is_a_sentence(workload, said):
     [
         ({"router": "round_robin"}, "plan.router is 'round_robin'; allowed: round-robin, least-load, prefix-aware"),
         ({"kv_tiers": [{"bandwidth": 1e9}]}, "plan.kv_tiers[0] has no size"),
+        ({"kv_tiers": [{"bytes": 1, "bandwidth": 1e9, "shared": "rack"}]}, "plan.kv_tiers[0].shared is 'rack'"),
+        ({"expert_spread": 1}, "plan.expert_spread is 1, but "),
         (
             {"autoscale": {"min": 3, "max": 2, "startup": 1}},
             "plan.autoscale.min is 3",
@@ -285,6 +295,32 @@ def test_a_mistake_is_a_sentence(workload, said):
 )
 def test_a_mistake_in_the_plan_is_a_sentence(plan, said):
     assert problems(scenario(plan))[0].startswith(said)
+
+
+def test_one_expert_for_all_is_the_most_uneven():
+    (said,) = problems(scenario({"expert_spread": 12}) | {"model": "qwen3-30b-a3b"})
+    assert said.startswith("plan.expert_spread is 12; allowed: up to 11.3")
+
+
+@pytest.mark.parametrize(
+    ("plan", "said"),
+    [
+        ({"router": "least-load", "replicas": 1}, "plan.router least-load has no effect"),
+        (
+            {"router": "precise-prefix", "replicas": 2, "prefix_cache": False},
+            "plan.router precise-prefix finds nothing",
+        ),
+        ({"balanced_prompts": True, "framework": "tensorrt-llm"}, "plan.balanced_prompts has no effect"),
+        (
+            {"max_sequences": 8, "speculative": {"tokens": 2, "acceptance": 0.7, "disable_above": 8}},
+            "plan.speculative.disable_above 8 has no effect",
+        ),
+    ],
+)
+def test_what_has_no_effect_is_told(plan, said):
+    devices = plan.get("replicas", 1)
+    loaded = sl.load(scenario(plan) | {"cluster": f"{devices}x h100-sxm-80gb"})
+    assert [warning for warning in loaded.warnings if warning.startswith(said)]
 
 
 def test_a_batch_has_no_use_for_what_only_a_load_has():

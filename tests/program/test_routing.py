@@ -81,13 +81,15 @@ def placed_by_load(popularity: np.ndarray, ranks: int, copies: int) -> float:
         (256, 64, 1.5, 0),
         (256, 144, 0.9, 32),
         (128, 16, 0.3, 16),
+        (256, 32, 3.0, 0),
+        (256, 32, 3.0, 32),
     ],
 )
 def test_copies_of_busy_experts_even_ranks_out_as_far_as_sampling_finds(
     experts: int, ranks: int, spread: float, copies: int
 ) -> None:
     random = np.random.default_rng(0)
-    drawn = random.gamma(1 / spread**2, spread**2, size=(60, experts))
+    drawn = random.gamma(1 / spread**2, spread**2, size=(240, experts))
     sampled = np.mean([placed_by_load(row, ranks, copies) for row in drawn])
     assert 1 + lasting_excess(experts, ranks, spread=spread, copies=copies) == pytest.approx(sampled, rel=0.05)
 

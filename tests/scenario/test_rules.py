@@ -261,7 +261,7 @@ def test_every_rule_of_training_is_asked_of_a_full_scenario(monkeypatch: pytest.
 
 def test_every_rule_of_generation_is_asked_of_a_full_scenario(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = {"expert_tensor_parallel": 4, "max_sequences": 8, "quantization": "fp8", "max_batched_tokens": 8192}
-    plan |= {"expert_parallel": 2, "redundant_experts": 2}
+    plan |= {"expert_parallel": 2, "redundant_experts": 2, "expert_spread": 1}
     degrees = {"tensor_parallel": 4, "expert_parallel": 2}
     pools = {"disaggregate": {"prefill": degrees, "decode": degrees}}
 

@@ -52,6 +52,7 @@ def test_a_tier_without_room_for_a_block_changes_nothing(without):
     assert small.ttft_s == without.ttft_s
     assert small.latency_s == without.latency_s
     assert without.kv_tiers is None
+    assert any("host has no effect" in warning for warning in small.warnings)
 
 
 def test_a_slow_link_is_waited_for():

@@ -36,9 +36,8 @@ _LEFT_OUT = {
 _KEEPS_FROM_LAUNCH = {rule.__name__ for rule in (*OFFERED, *LAUNCH_RULES, *SERVER_RULES)}
 _MOST_RULES, _MOST_LINES, _MOST_OBSTACLES = 3, 8, 4
 _NOTHING_NEAR = (
-    "none found among all other plans, LoRA and QLoRA (training), smaller formats and batches (generation), "
-    "shorter samples, up to 64 times more devices, devices with more memory, and other frameworks that shard and "
-    "offload"
+    "none found among other plans, formats, adapters, batches, lengths and frameworks, devices with more memory, and "
+    "up to 64 times more devices"
 )
 """Said where no change of a request leads to a plan."""
 _LEAST_SHARE = 0.05

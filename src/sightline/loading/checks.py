@@ -86,7 +86,7 @@ MOST_SCENARIOS = 100_000
 DEEPEST_KEY = 20
 """Parts of a dotted key; scenarios have up to four."""
 
-_WORD = re.compile(r"[\w.-]{1,80}")
+_WORD = re.compile(r"[\w.-]{1,80}(\[\d+\])?")
 _POINT = re.compile(r"\.(?!\d)")
 """What separates the parts of a key: no part begins with a digit, and ``ttft_s.p99.9`` has two."""
 

@@ -68,7 +68,8 @@ def generation_from_mapping(
         unread=parts.unread,
     )
     lengths = lengths_read(parts.workload, workload, "workload")
-    said = (*remarks, *lengths, *parts.model.remarks, *_remarks(scenario), *plan_remarks(scenario), *parts.remarks)
+    own = (*_remarks(scenario), *plan_remarks(scenario, free))
+    said = (*remarks, *lengths, *parts.model.remarks, *own, *parts.remarks)
     return replace(scenario, warnings=said)
 
 
@@ -224,8 +225,8 @@ def _remarks(scenario: GenerationScenario) -> Iterator[str]:
         yield f"workload.prefix_tokens {workload.prefix_tokens} are recomputed because plan.prefix_cache is off"
 
 
-def plan_remarks(scenario: "GenerationScenario | ServingScenario") -> Iterator[str]:
-    """Yield what is answered of a model and its plan although it may not be meant."""
+def plan_remarks(scenario: "GenerationScenario | ServingScenario", free: Collection[str] = ()) -> Iterator[str]:
+    """Yield what is answered of a model and its plan although it may not be meant; nothing of ``free`` degrees."""
     model, plan = scenario.model, scenario.plan
     word = next((word for word in LOW_PRECISION_WORDS if word in model.name.lower()), None)
     if word and model.weights == "bf16" and plan.quantization is None:
@@ -235,5 +236,10 @@ def plan_remarks(scenario: "GenerationScenario | ServingScenario") -> Iterator[s
         )
     if plan.redundant_experts is not None and plan.expert_spread is None:
         yield "plan.redundant_experts evens out nothing without plan.expert_spread: experts are taken as equally busy"
+    if plan.balanced_prompts and plan.data_parallel == 1 and "data_parallel" not in free:
+        yield "plan.balanced_prompts has no effect with plan.data_parallel 1: no other rank is waited for"
+    most = None if plan.speculative is None else plan.speculative.disable_above
+    if most is not None and plan.max_sequences is not None and most >= plan.max_sequences:
+        yield f"plan.speculative.disable_above {most} has no effect: plan.max_sequences is {plan.max_sequences}"
     if plan.speculative is not None and not model.prediction_layers:
         yield f"{model.name} has no prediction layer; drafts of plan.speculative are assumed to cost nothing"

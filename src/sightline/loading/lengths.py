@@ -12,13 +12,12 @@ from sightline.quantities import COUNT, Dimension, show
 from sightline.scenario.lengths import Lengths
 from sightline.validators import Keys, Needed, anything, choice, length_of, quantity, text
 
-_TOKENS = "tokens, a number above 0"
+_ABOVE, _DEVIATION = "{of}, a number above 0", "standard deviation in {of}; or cv, which divides it by the mean"
 LENGTH = replace(COUNT, example="512")
 _NEEDED_OF: Mapping[str, Mapping[str, str]] = {
-    "lognormal": {"mean": _TOKENS, "deviation": "standard deviation in tokens; or cv, which divides it by the mean"},
-    "normal": {"mean": _TOKENS, "deviation": "standard deviation in tokens; or cv, which divides it by the mean"},
-    "uniform": {"low": _TOKENS, "high": _TOKENS},
-    "empirical": {"values": "a list of lengths in tokens; or file, a file that holds them"},
+    **{name: {"mean": _ABOVE, "deviation": _DEVIATION} for name in ("lognormal", "normal")},
+    "uniform": {"low": _ABOVE, "high": _ABOVE},
+    "empirical": {"values": "a list of numbers of {of}; or file, a file that holds them"},
 }
 """Keys of each distribution; all others may have ``low`` and ``high`` too."""
 _SAME = {"min": "low", "max": "high", "cv": "deviation", "file": "values"}
@@ -51,39 +50,40 @@ def read_lengths(
         stated = {"distribution": "uniform", "low": stated, "high": stated}
     elif isinstance(stated, Mapping) and unit is LENGTH:
         stated = {name: length_of(value) for name, value in stated.items()}
-    before = len(complaints.problems)
+    before, last = len(complaints.problems), key.rpartition(".")[2]
+    of = "seconds" if unit is not LENGTH else last if last in ("turns", "calls") else "tokens"
     checked = check(_keys(unit), stated, key, complaints)
     twice = [(one, other) for one, other in _SAME.items() if {one, other} <= checked.values.keys()]
     complaints.add(*(f"{key} has both {one} and {other}; allowed: one of them" for one, other in twice))
-    settled = _settled(checked.values, key, complaints, Path(base or ""), 1 if unit is LENGTH else 0)
+    settled = _settled(checked.values, key, complaints, Path(base or ""), of)
     if unit is not LENGTH and settled.get("distribution") != "uniform":
         settled.setdefault("low", SHORTEST_S)
-    _check_distribution(Checked(values=settled, wrong=checked.wrong | {_SAME.get(k, k) for k in checked.wrong}), key,
-                        complaints)  # fmt: skip
+    wrong = checked.wrong | {_SAME.get(k, k) for k in checked.wrong}
+    _check_distribution(Checked(values=settled, wrong=wrong), key, complaints, of)
     return Lengths(**settled) if len(complaints.problems) == before else None
 
 
-def _settled(values: Mapping[str, Any], key: str, complaints: Complaints, base: Path, least: int) -> dict[str, Any]:
+def _settled(values: Mapping[str, Any], key: str, complaints: Complaints, base: Path, of: str) -> dict[str, Any]:
     """The values under the names of the description."""
     settled = {name: value for name, value in values.items() if name not in _SAME}
     settled |= {ours: values[other] for other, ours in _SAME.items() if other in ("min", "max") and other in values}
     if "cv" in values:
         settled["deviation"] = values["cv"] * values.get("mean", 1.0)
     if "values" in values:
-        settled["values"] = _values(values["values"], f"{key}.values", complaints, least)
+        settled["values"] = _values(values["values"], f"{key}.values", complaints, of)
     elif "file" in values:
         check_file(f"{key}.file", values["file"])
         settled["values"] = _values(
-            _numbers(stated_path(base, values["file"])), f"{key}.file {values['file']}", complaints, least
+            _numbers(stated_path(base, values["file"])), f"{key}.file {values['file']}", complaints, of
         )
     return settled
 
 
-def _check_distribution(checked: Checked, key: str, complaints: Complaints) -> None:
-    """Note what a distribution lacks and what it has no use for."""
+def _check_distribution(checked: Checked, key: str, complaints: Complaints, of: str) -> None:
+    """Note what a distribution ``of`` tokens or others lacks and what it has no use for."""
     values = checked.values
     if "distribution" in values:
-        needed = _NEEDED_OF[values["distribution"]]
+        needed = {name: what.format(of=of) for name, what in _NEEDED_OF[values["distribution"]].items()}
         require(checked, needed, key, complaints)
         known = {"distribution", *needed, "low", "high"}
         complaints.add(
@@ -116,11 +116,11 @@ def number_or_text(word: str) -> float | str:
         return word
 
 
-def _values(stated: object, key: str, complaints: Complaints, least: int) -> tuple[float, ...]:
+def _values(stated: object, key: str, complaints: Complaints, of: str) -> tuple[float, ...]:
+    least = 0 if of == "seconds" else 1
     listed = list(stated) if isinstance(stated, list | tuple) else []
     good = [v for v in listed if isinstance(v, int | float) and not isinstance(v, bool) and least <= v < inf]
     if not listed or len(good) < len(listed):
         wrong = next((v for v in listed if v not in good), stated)
-        allowed = "lengths of at least 1 token" if least else "seconds, as plain numbers"
-        complaints.add(f"{key} has {show(wrong)}; allowed: a list of {allowed}")
+        complaints.add(f"{key} has {show(wrong)}; allowed: a list of {of}, plain numbers of at least {least}")
     return tuple(float(v) for v in good)

@@ -15,8 +15,9 @@ from sightline.loading.parts import CLUSTER, MODEL, read_parts
 from sightline.loading.serving_plan import check_attention_groups
 from sightline.loading.sources import check_file, numbered, stated_path
 from sightline.loading.traces import open_trace
-from sightline.quantities import RATE, SECONDS, Dimension, show
-from sightline.scenario import Arrival, RequestShape, Serve, ServingScenario, Sessions, Slo, SloClass
+from sightline.quantities import RATE, SECONDS, Dimension, counted, show
+from sightline.scenario import Arrival, GenerationPlan, RequestShape, Serve, ServingScenario, Sessions, Slo, SloClass
+from sightline.scenario.rules import ENGINE_DEGREES
 from sightline.scenario.serving import MOST_PLAIN_S
 from sightline.validators import Keys, Kind, as_stated, description_of, keys_of, quantity, text, tokens
 
@@ -141,7 +142,8 @@ def serving_from_mapping(
         measured=parts.measured,
         unread=parts.unread,
     )
-    said = (*remarks, *read, *parts.model.remarks, *_remarks(scenario), *plan_remarks(scenario), *parts.remarks)
+    own = (*_remarks(scenario), *_without_effect(scenario.plan, free), *plan_remarks(scenario, free))
+    said = (*remarks, *read, *parts.model.remarks, *own, *parts.remarks)
     return replace(scenario, warnings=said)
 
 
@@ -241,14 +243,17 @@ def _sessions(stated: object, base: Path, complaints: Complaints) -> Sessions | 
 def _slo(stated: object, complaints: Complaints, remarks: list[str]) -> Slo | None:
     values = dict(check(keys_of(Slo), stated, "workload.slo", complaints).values)
     classes = _classes(values.pop("classes", ()), complaints)
-    if isinstance(stated, Mapping) and not {"ttft", "tpot", "latency"} & values.keys() and not classes:
+    limits = {"ttft", "tpot", "latency"}
+    if isinstance(stated, Mapping) and not limits & stated.keys() and not stated.get("classes"):
         complaints.add("workload.slo has no limit; needed: ttft, tpot or latency, such as 500 ms")
     for key, plain in stated.items() if isinstance(stated, Mapping) else ():
         if isinstance(plain, int | float) and plain > MOST_PLAIN_S.get(f"{key}_s", inf):
             seconds = f"workload.slo.{key} is {plain:g}, which is {plain:g} seconds"
             remarks.append(f"{seconds}; for milliseconds write {plain:g}ms")
     found = description_of(Slo, values, classes=classes) if classes or values.keys() - {"percentile"} else None
-    if found is not None and not all(found.of_classes):
+    every = stated.get("classes", ()) if isinstance(stated, Mapping) else ()
+    unlimited = classes and any(not limits & each.keys() for each in every if isinstance(each, Mapping))
+    if found is not None and not all(found.of_classes) and unlimited:
         complaints.add("workload.slo.classes has one without a limit; needed: ttft, tpot or latency, such as 500 ms")
     return found
 
@@ -262,8 +267,8 @@ def _classes(stated: Any, complaints: Complaints) -> tuple[SloClass, ...]:
     classes = tuple(each for each in read if each is not None)
     shares, names = sum(each.share for each in classes), {each.name for each in classes}
     if classes and len(classes) == len(read) and (abs(shares - 1.0) > ROUNDING or len(names) < len(read)):
-        named = f"{len(names)} {'name' if len(names) == 1 else 'names'}"
-        complaints.add(f"workload.slo.classes have shares of {shares:g} and {named}; allowed: 1, and a name for each")
+        named = f"{shares:g} in total, of {counted(len(names), 'name')} in {counted(len(read), 'class', 'classes')}"
+        complaints.add(f"workload.slo.classes have shares of {named}; allowed: 1, and a name of its own for each")
     return classes
 
 
@@ -280,6 +285,15 @@ def _remarks(scenario: ServingScenario) -> Iterator[str]:
         yield (
             f"workload.sessions.prefix_tokens {sessions.prefix_tokens} are recomputed because plan.prefix_cache is off"
         )
+
+
+def _without_effect(plan: GenerationPlan, free: frozenset[str]) -> Iterator[str]:
+    """What a plan states of a router that changes nothing; where degrees are ``free`` there may be several servers."""
+    several = plan.replicas * plan.data_parallel > 1 or plan.disaggregate is not None or free & {*ENGINE_DEGREES}
+    if plan.router != "round-robin" and not several:
+        yield f"plan.router {plan.router} has no effect: there is one server"
+    elif plan.router in ("prefix-aware", "precise-prefix") and not plan.prefix_cache:
+        yield f"plan.router {plan.router} finds nothing because plan.prefix_cache is off"
 
 
 def load_written(workload: Serve) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sightline import catalog
-from sightline.launching.engines.rules import refusals
+from sightline.launching.engines.rules import STATED, refusals
 from sightline.launching.registry import obstacles
 from sightline.planning import heterogeneous_search
 from sightline.planning.clusters import cluster_settings
@@ -150,7 +150,7 @@ class Listed(heterogeneous_search.Listed[Profile]):
 
     def broken(self, scenario: GenerationScenario) -> Collection[str]:
         """Return the rules that a plan breaks."""
-        launch = refusals(scenario) if self.space.launchable else ()
+        launch = refusals(scenario, STATED) if self.space.launchable else ()
         return {*verdict(scenario).rejected, *(one.rule for one in launch)}
 
     def measured(self, profile: Profile) -> Profile:

@@ -25,6 +25,9 @@ SERVING_ONLY = (
     *("max_concurrent_requests", "max_queued_requests", "queue_timeout", "kv_cache_blocks"),
 )
 """Fields of a plan that matter under a load of many requests, not for one batch."""
+WRITE_BACK, PREFETCH = ("tensorrt-llm",), ("sglang",)
+"""Engines that keep in tiers only what was evicted (vLLM's OffloadingConnector and, by default, SGLang's HiCache store
+all that was computed), and that load from storage for requests that wait (HiCache)."""
 
 
 @description
@@ -114,12 +117,14 @@ class KvTier:
     """Seconds before one transfer begins."""
     shared: Literal["rank", "node", "all"] = "rank"
     """Who finds the same blocks in it and waits for the same link: each rank alone, a node's replicas, or all."""
-    write: Literal["back", "through"] = "back"
-    """What it gets: what the memory before it evicts (back), or also what any may share, once computed (through)."""
+    write: Literal["back", "through"] | None = None
+    """What it gets: what the memory before it evicts (back), or also what any may share, once computed (through);
+    default: the engine's (TensorRT-LLM back, others through)."""
     fetch: Literal["always", "faster"] = "always"
     """Loads what it has, or as far as that is faster than computing it."""
-    prefetch: bool = False
-    """Begins to load to the first tier when a request begins to wait; not of the first."""
+    prefetch: bool | None = None
+    """Begins to load to the first tier when a request begins to wait; not of the first; default: as SGLang alone
+    does."""
 
 
 @description

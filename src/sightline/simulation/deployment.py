@@ -25,6 +25,7 @@ from sightline.scenario import (
     Network,
     ServingScenario,
 )
+from sightline.scenario.generation import PREFETCH, WRITE_BACK
 from sightline.simulation.autoscaling import Scaling, usual_target
 from sightline.simulation.engine import state
 from sightline.simulation.engine.policies import POLICIES
@@ -336,7 +337,7 @@ def tiers_of(plan: GenerationPlan, device_block_bytes: float) -> tuple[Tier, ...
 
     A block has its bytes on every device of the rank, also where these hold the same keys and values.
     """
-    names = [tier.name for tier in plan.kv_tiers]
+    names, policy = [tier.name for tier in plan.kv_tiers], plan.engine.serving.policy
     shares = [int(plan.data_parallel) if tier.shared == "rank" else 1 for tier in plan.kv_tiers]
     block_bytes = device_block_bytes * int(plan.tensor_parallel * plan.pipeline_parallel)
     return tuple(
@@ -346,9 +347,9 @@ def tiers_of(plan: GenerationPlan, device_block_bytes: float) -> tuple[Tier, ...
             latency_s=tier.latency_s,
             name=tier.name if names.count(tier.name) == 1 else f"{tier.name} {place}",
             shared=tier.shared,
-            through=tier.write == "through",
+            through=tier.write == "through" or (tier.write is None and policy not in WRITE_BACK),
             faster=tier.fetch == "faster",
-            prefetch=tier.prefetch,
+            prefetch=place > 1 and (policy in PREFETCH if tier.prefetch is None else tier.prefetch),
         )
         for place, (tier, ranks) in enumerate(zip(plan.kv_tiers, shares, strict=True), start=1)
     )

@@ -299,6 +299,8 @@ def _load_warnings(server: Server, scenario: ServingScenario, figures: Mapping[s
     if arrival.concurrency and arrival.process != "closed" and in_flight > HELD_BACK * arrival.concurrency:
         places = f"workload.arrival.concurrency {arrival.concurrency} holds requests back"
         yield f"{places}: {in_flight:.3g} are in flight on average, and times count from when each is sent"
+    for tier in dict.fromkeys(tier.name for of in server.pools for tier in of.pool.tiers if tier.blocks == 0):
+        yield f"plan.kv_tiers: {tier} has no effect, as it has no room for a block of plan.kv_block_tokens"
     scale = server.scenario.plan.autoscale
     if scale is not None and scale.target is None:
         target = usual_target(server.pools[0].facts.max_sequences)

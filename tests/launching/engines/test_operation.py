@@ -3,7 +3,9 @@
 import pytest
 from serving_scenarios import serving
 
-from sightline.launching import completed, read, write
+from sightline.errors import InputError
+from sightline.launching import completed, read, save, write
+from sightline.launching.registry import ENGINE_WRITERS
 
 ADAPTERS = {"count": 4, "rank": 8}
 SCALING = {"min": 1, "max": 2, "startup": "60 s"}
@@ -12,8 +14,7 @@ SCALING = {"min": 1, "max": 2, "startup": "60 s"}
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        *[("scheduler", "priority"), ("router", "least-load"), ("lora_adapters", ADAPTERS), ("autoscale", SCALING)],
-        *[("max_queued_requests", 9), ("queue_timeout", "2 s")],
+        *[("scheduler", "priority"), ("lora_adapters", ADAPTERS), ("autoscale", SCALING)],
     ],
 )
 def test_what_operators_do_is_named(key, value):
@@ -54,3 +55,86 @@ def test_what_matters_under_a_load_alone_is_left_out_of_a_batch():
     reading = completed(read("vllm serve Qwen/Qwen3-8B --num-gpu-blocks-override 900"), {"cluster": "1x h100-sxm-80gb"})
     assert "kv_cache_blocks" not in reading.scenario["plan"]
     assert any("plan.kv_cache_blocks" in said for said in reading.without_counterpart)
+
+
+ROUTERS = {
+    ("vllm", "round-robin"): "vllm-router --policy round_robin --worker-urls",
+    ("vllm", "prefix-aware"): "vllm-router --policy cache_aware --worker-urls",
+    ("vllm", "precise-prefix"): "dynamo.frontend --router-mode kv",
+    ("sglang", "round-robin"): "sglang_router.launch_router --policy round_robin",
+    ("sglang", "prefix-aware"): "sglang_router.launch_router --policy cache_aware",
+    ("sglang", "precise-prefix"): "dynamo.frontend --router-mode kv",
+    **{(engine, "round-robin"): "upstream servers { server localhost" for engine in ("tgi", "lightllm")},
+    **{(engine, "least-load"): "least_conn;" for engine in ENGINE_WRITERS if engine != "transformers"},
+}
+
+
+def _two(engine, **plan):
+    degrees = {"tensor_parallel": 1} if engine != "llama.cpp" else {"pipeline_parallel": 1}
+    return write(serving(cluster="2x h100-sxm-80gb", plan={"framework": engine, "replicas": 2, **degrees, **plan}))
+
+
+@pytest.mark.parametrize(("engine", "router"), ROUTERS)
+def test_the_router_of_a_plan_is_started_and_read_back(engine, router, tmp_path):
+    launch = _two(engine, router=router)
+    assert ROUTERS[engine, router] in launch.files["router.sh"]
+    save(launch, tmp_path)
+    plan = read(tmp_path).scenario["plan"]
+    assert (plan["replicas"], plan.get("router", "round-robin")) == (2, router)
+
+
+@pytest.mark.parametrize("engine", sorted({*ENGINE_WRITERS} - {"transformers"}))
+@pytest.mark.parametrize("router", ["prefix-aware", "precise-prefix", "weighted"])
+def test_a_router_that_no_script_starts_is_refused(engine, router):
+    if (engine, router) not in ROUTERS:
+        with pytest.raises(InputError, match=rf"plan.router is {router}, which no script starts for {engine}"):
+            _two(engine, router=router)
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_servers_tell_the_router_what_they_keep_each_at_a_port_of_its_own(engine):
+    script = _two(engine, router="precise-prefix").files["servers.sh"]
+    assert script.count(f"dynamo.{engine}") == 1
+    assert all(f"tcp://*:2008{server}" in script for server in (0, 1))
+    assert "--port" not in script
+    single = write(serving(plan={"framework": engine, "router": "precise-prefix"}))
+    assert "dynamo" not in single.command
+
+
+def test_routers_choose_among_servers_alone():
+    pools = {"prefill": {"replicas": 2}, "decode": {"replicas": 2}}
+    with pytest.raises(InputError, match=r"plan.router is least-load with plan.disaggregate"):
+        write(serving(cluster="4x h100-sxm-80gb", plan={"router": "least-load", "disaggregate": pools}))
+    plan = {"router": "prefix-aware", "data_parallel": 2, "replicas": 2}
+    with pytest.raises(InputError, match=r"plan.router is prefix-aware with plan.data_parallel 2"):
+        write(serving(cluster="4x h100-sxm-80gb", plan=plan))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "engines"),
+    [
+        ("kv_cache_blocks", 900, ("vllm", "sglang", "tensorrt-llm")),
+        ("max_concurrent_requests", 50, ("vllm", "tgi")),
+        ("max_queued_requests", 9, ("sglang",)),
+        ("queue_timeout", 2.0, ("sglang",)),
+    ],
+)
+def test_limits_of_a_queue_or_a_cache_are_written_or_refused(key, value, engines):
+    for engine in ENGINE_WRITERS:
+        scenario = serving(plan={"framework": engine, key: value})
+        if engine in engines:
+            launch = write(scenario)
+            if launch.files:
+                assert "28800" in str(launch.files)
+            else:
+                assert read(launch.command).scenario["plan"][key] == value
+        else:
+            with pytest.raises(InputError, match=rf"plan.{key} is {value}: {engine} has no option.*{engines[0]}"):
+                write(scenario)
+
+
+@pytest.mark.parametrize("text", ["python -m sglang_router.launch_router --worker-urls", "vllm-router --worker-urls"])
+def test_routers_look_at_prefixes_where_nothing_is_stated(text):
+    servers = "\n".join(f"CUDA_VISIBLE_DEVICES={n} vllm serve Qwen/Qwen3-8B --port {8000 + n} &" for n in (0, 1))
+    plan = read(f"{servers}\n{text} http://localhost:8000 http://localhost:8001\n").scenario["plan"]
+    assert plan["router"] == "prefix-aware"

@@ -1,6 +1,7 @@
 """Memories behind the device's, written for engines that have them and refused by the others."""
 
 import json
+import re
 import shlex
 
 import pytest
@@ -86,6 +87,44 @@ def test_tiers_need_a_prefix_cache_and_workers_that_do_both():
         launched("vllm", HOST, prefix_cache=False)
     with pytest.raises(InputError, match=r"plan.kv_tiers is not launched with plan.disaggregate"):
         launched("vllm", HOST, tensor_parallel=1, disaggregate={"prefill": {}, "decode": {}})
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+@pytest.mark.parametrize("shared", ["rank", "node"])
+def test_servers_keep_files_alone_or_together(engine, shared):
+    launch = launched(engine, HOST, {**DISK, "shared": shared}, tensor_parallel=1, replicas=2)
+    script = launch.files["servers.sh"]
+    folders = ["kv-tier-1-0", "kv-tier-1-1"] if shared == "rank" else ["kv-tier-1"]
+    assert {*re.findall(r"kv-tier[-\d]+", script)} == {*folders}
+    assert ("PYTHONHASHSEED" in script) == (engine == "vllm" and shared == "node")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_host_memory_of_one_rank_is_shared_with_nobody(engine):
+    launched(engine, {**HOST, "shared": "node"})
+    with pytest.raises(InputError, match=r"plan.kv_tiers\[0\].shared is node with several ranks.*allowed: rank"):
+        launched(engine, {**HOST, "shared": "node"}, tensor_parallel=1, replicas=2)
+
+
+@pytest.mark.parametrize(
+    ("engine", "way", "value"),
+    [
+        *[("vllm", "write", "back"), ("tensorrt-llm", "write", "through"), ("vllm", "fetch", "faster")],
+        *[("vllm", "prefetch", True), ("sglang", "prefetch", False)],
+    ],
+)
+def test_what_an_engine_does_otherwise_is_refused(engine, way, value):
+    place = 0 if engine == "tensorrt-llm" else 1
+    tiers = [HOST, DISK][: place + 1]
+    launched(engine, *tiers)
+    with pytest.raises(InputError, match=rf"plan.kv_tiers\[{place}\].{way} is .*, which {engine} does not do"):
+        launched(engine, *tiers[:-1], {**tiers[-1], way: value})
+
+
+@pytest.mark.parametrize(("stated", "written"), [({}, "write_through"), ({"write": "back"}, "write_back")])
+def test_sglang_is_told_when_to_write(stated, written):
+    assert value(launched("sglang", {**HOST, **stated}), "--hicache-write-policy") == written
+    assert value(launched("sglang", HOST, DISK), "--hicache-storage-prefetch-policy") == "wait_complete"
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])

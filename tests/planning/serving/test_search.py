@@ -188,3 +188,13 @@ def test_a_single_change_chooses_automatic_values_anew(monkeypatch) -> None:
     assert layout.scenario.plan.max_batched_tokens != 512
     (said,) = (one for one in changes if "plan.tensor_parallel" in one.set)
     assert f"max_batched_tokens {layout.scenario.plan.max_batched_tokens}" in said.sentence
+
+
+def test_what_is_stated_and_cannot_be_launched_is_ranked_and_marked() -> None:
+    overrides = {"plan.router": "weighted", "plan.max_batched_tokens": 2048, "plan.disaggregate": "none"}
+    degrees = {"plan.tensor_parallel": {"any": [1, 2]}, "plan.pipeline_parallel": 1, "workload.requests.count": 60}
+    found = plan(QUESTION, overrides={**overrides, **degrees, "plan.chunked_prefill": True})
+    launched = {one.profile.scenario.plan.replicas: one.launchable for one in found.plans}
+    assert launched == {1: True, 2: False}
+    several = plan(SMALL, top=1, overrides={"plan.framework": {"any": ["vllm", "sglang"]}, "plan.queue_timeout": 5})
+    assert {one.profile.scenario.plan.engine.name for one in several.plans} == {"sglang"}

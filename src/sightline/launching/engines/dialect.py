@@ -22,7 +22,7 @@ from sightline.launching.engines.requests import (
     requests_of,
 )
 from sightline.launching.engines.rules import CACHES, refusals, without_option
-from sightline.launching.engines.servers import LOCAL, Arguments, Command, Server, launch
+from sightline.launching.engines.servers import LOCAL, ROUTER, Arguments, Command, Server, launch, router_in
 from sightline.launching.hugging_face import model_of
 from sightline.launching.launch import Launch, Reading
 from sightline.launching.options import Options, dashed
@@ -173,6 +173,18 @@ def drafts(
     return Option(name, "speculative", write, speculative)
 
 
+EVENTS_PORT = 20080
+"""Of the first server, for what it keeps in its cache."""
+
+
+def publishing(request: Request, server: Server, **further: object) -> dict[str, object]:
+    """Return what lets Dynamo's router know the blocks of a server."""
+    if not request.publishes:
+        return {}
+    there = {"publisher": "zmq", "topic": "kv-events", "endpoint": f"tcp://*:{EVENTS_PORT + server.number}"}
+    return {"--kv-events-config": json.dumps({**there, **further})}
+
+
 def reachable(_request: Request, _server: Server, _rank: int, address: str) -> Arguments:
     """Return what lets other nodes reach a server."""
     return {} if address == LOCAL else {"--host": "0.0.0.0"}  # noqa: S104
@@ -194,8 +206,8 @@ class Dialect:
     """The program with the model, which has this name."""
     port: int
     """The first server's."""
-    router: Callable[[Sequence[tuple[Server, str]]], str] | None = None
-    """What shares requests among servers, given each with its address; None where the engine has nothing."""
+    router: Callable[[Sequence[tuple[Server, str]], str], str] | None = None
+    """What shares requests among servers, given each with its address, by a policy; None where it has nothing."""
     router_package: str = ""
     """What has to be installed for that."""
     weights: Mapping[str, str] = field(default_factory=dict)
@@ -208,7 +220,7 @@ class Dialect:
     """What of a plan no option says, and what the user has to know."""
     of_node: Callable[[Request, Server, int, str], Arguments] = field(default=lambda *_: {})
     """Further options of a server on one of its nodes: the node's rank in it, and the address of its first one."""
-    environment: Callable[[Server, str], Mapping[str, object]] = field(default=lambda _server, _address: {})
+    environment: Callable[[Request, Server, str], Mapping[str, object]] = field(default=lambda *_: {})
     """Further variables of a server, which has an address."""
     models: Sequence[str] = ("model", "model-path")
     """Options that name the model."""
@@ -297,7 +309,8 @@ class Dialect:
                 words=self.words(request, model),
                 arguments=command_options(self.options, request),
                 of_node=partial(self.of_node, request),
-                environment=self.environment,
+                environment=partial(self.environment, request),
+                takes_port=not request.publishes,
             )
             for request in requests
         }
@@ -398,6 +411,9 @@ def read_servers(found: Source, dialect: Dialect) -> Reading:
         plans.setdefault(dialect.role(one), []).append(dialect.plan(one))
         one.refuse()
     plan, devices = _plan(plans)
+    beside = found.folder / ROUTER if found.words[:1] == ("bash",) else Path()
+    router = router_in(f"{whole_text(found)}\n{read_text(beside) if beside.is_file() else ''}")
+    plan |= {"router": router} if router else {}
     most = [one.number(dialect.longest, least=-1) for one in servers if dialect.longest]
     workload = _workload(plan, plans, most[0] if most else None)
     if any("plan.replicas" in one.missing for one in servers):

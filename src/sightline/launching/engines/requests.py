@@ -38,16 +38,11 @@ def operation_notes(scenario: GenerationScenario) -> Iterator[str]:
     plan, order = scenario.plan, scenario.plan.engine.serving.order
     if plan.scheduler not in (None, order):
         yield f"plan.scheduler {plan.scheduler}: not written; {plan.engine.name} starts with {order}"
-    if plan.router != "round-robin":
-        yield f"plan.router {plan.router}: not written; the router's own option chooses it"
     for name in ("expert_skew", "expert_spread"):
         if uneven := getattr(plan, name):
             yield f"plan.{name} is {uneven:g}: not written; the requests choose the experts"
     if plan.lora_adapters is not None:
         yield f"plan.lora_adapters {plan.lora_adapters.count}: not written; name the adapters' files to the servers"
-    for key, value in (("max_queued_requests", plan.max_queued_requests), ("queue_timeout", plan.queue_timeout)):
-        if value is not None and (key == "queue_timeout" or plan.engine.name != "sglang"):
-            yield f"plan.{key} {value:g}: not written; a gateway before the servers refuses or drops requests"
     if plan.autoscale is not None:
         yield f"plan.autoscale: written are all {plan.replicas} replicas; an orchestrator starts and stops them"
 
@@ -167,6 +162,11 @@ class Request:
         return int(-(-self.scenario.workload.batch // (plan.data_parallel * plan.replicas)))
 
     @property
+    def publishes(self) -> bool:
+        """Whether its router is told what each of several servers keeps."""
+        return self.scenario.plan.router == "precise-prefix" and bool(self.plan.replicas > 1)
+
+    @property
     def longest(self) -> int:
         """Tokens of a sequence, prompt and output."""
         return int(self.scenario.workload.prompt_tokens + self.scenario.workload.output_tokens)
@@ -267,11 +267,19 @@ def device_host_bytes(scenario: GenerationScenario) -> float:
     return host_bytes(scenario) / size(scenario.plan)
 
 
+def storage_folders(scenario: GenerationScenario, server: int | None = None) -> list[str]:
+    """Return the folders of the storage behind host memory; those of one server where ranks have them alone."""
+    own = "" if server is None else f"-{server}"
+    tiers = enumerate(scenario.plan.kv_tiers[1:], start=1)
+    return [f"kv-tier-{place}{own if tier.shared == 'rank' else ''}" for place, tier in tiers]
+
+
 def storage_notes(scenario: GenerationScenario, *folders: str) -> Iterator[str]:
     """Yield where the storage behind host memory is, of each of these folders, and what engines do not limit."""
-    name = scenario.plan.engine.name
+    name, several = scenario.plan.engine.name, scenario.cluster.nodes > 1
     for place, (tier, folder) in enumerate(zip(scenario.plan.kv_tiers[1:], folders, strict=True), start=1):
-        yield f"plan.kv_tiers[{place}] {tier.name}: files in {folder}; {name} does not limit their size"
+        where = ", on a file system of all nodes" if several and tier.shared == "all" else ""
+        yield f"plan.kv_tiers[{place}] {tier.name}: files in {folder}{where}; {name} does not limit their size"
 
 
 def as_generation(scenario: ServingScenario, load: Requests | None = None) -> GenerationScenario:

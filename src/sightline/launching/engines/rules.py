@@ -3,6 +3,8 @@
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import reduce
+from operator import and_
 from typing import Any, Final
 
 import numpy as np
@@ -15,13 +17,19 @@ from sightline.launching.engines.servers import largest_node, placed
 from sightline.launching.registry import ENGINE_WRITERS
 from sightline.quantities import Count, show
 from sightline.scenario import Disaggregation, GenerationPlan, GenerationScenario, Model
-from sightline.scenario.generation import DEGREES, KvTier, Speculation
+from sightline.scenario.generation import DEGREES, PREFETCH, WRITE_BACK, KvTier, Speculation
 from sightline.scenario.precision import CACHE_BYTES, WEIGHT_FORMATS
 from sightline.scenario.rules import facts_of
 from sightline.scenario.rules.rulebook import Broken, Check, Checks, Facts, Mask, Rule, broken_rules, needed, rules_of
 
 TIERS: Final[Mapping[str, int]] = {"vllm": 2**31, "sglang": 2, "tensorrt-llm": 1}
 """Memories behind the device's that an engine takes at most; these engines have servers for prefill or decode alone."""
+LIMITED: Final[Mapping[str, tuple[str, ...]]] = {
+    "kv_cache_blocks": tuple(TIERS),
+    "max_concurrent_requests": ("vllm", "tgi"),
+    **dict.fromkeys(("max_queued_requests", "queue_timeout"), ("sglang",)),
+}
+"""Engines with options for a field."""
 LACKING: Final[Mapping[str, tuple[str, ...]]] = {
     **dict.fromkeys(("lightllm", "tgi"), ("pipeline_parallel", "data_parallel", "expert_parallel")),
     "llama.cpp": ("tensor_parallel", "data_parallel", "expert_parallel"),
@@ -64,12 +72,51 @@ def kept_caches(framework: Engine, quantization: tuple[str, ...] | None) -> Chec
     )
 
 
-def drafts_of_few(framework: Engine, speculative: Speculation) -> Checks:
+def drafts_of_few(framework: Engine, speculative: Speculation, data_parallel: Count) -> Checks:
     """Some engines draft for any number of sequences."""
+    limited, stated = speculative.disable_above is not None, "plan.speculative.disable_above is "
     yield Check(
-        speculative.disable_above is None or framework.name in ("vllm", "tensorrt-llm"),
-        "plan.speculative.disable_above is {speculative.disable_above}: {framework.name} has no option for it",
+        not limited or framework.name in ("vllm", "tensorrt-llm"),
+        stated + "{speculative.disable_above}: {framework.name} has no option for it",
     )
+    yield Check(
+        np.logical_not(limited) | (framework.name != "vllm") | (data_parallel == 1),
+        stated + "{speculative.disable_above} with plan.data_parallel {data_parallel}: vLLM then drafts for any number",
+    )
+
+
+def limits_of_requests(framework: Engine, plan: Mapping[str, Any]) -> Checks:
+    """Few engines take the size of the cache, or limit the requests that they hold, or their time in the queue."""
+    for name, engines in LIMITED.items():
+        yield Check(
+            plan.get(name) is None or framework.name in engines,
+            f"plan.{name} is {plan.get(name)}: {{framework.name}} has no option for it; allowed with "
+            + ", ".join(engines),
+        )
+
+
+def routed(framework: Engine, router: str, servers: list[tuple[Count, Count]], data_parallel: Count) -> Checks:
+    """A script starts some routers, which choose among servers, not among the ranks or the pools of one."""
+    alone: Any = reduce(and_, [np.equal(count, 1) for _, count in servers])
+    written, stated = routers_of(framework.name), "plan.router is {router}"
+    yield Check(
+        alone | (router in written),
+        stated + ", which no script starts for {framework.name}; started: {written}",
+        {"written": ", ".join(written)},
+    )
+    simple = alone | (router == "round-robin")
+    yield Check(
+        simple | (data_parallel == 1), stated + " with plan.data_parallel {data_parallel}; launched among servers alone"
+    )
+    yield Check(simple | (len(servers) == 1), stated + " with plan.disaggregate; launched is round-robin")
+
+
+def routers_of(engine: str) -> tuple[str, ...]:
+    """Return the values of ``plan.router`` that a script starts for an engine.
+
+    nginx takes turns or counts connections for any. Left out: ``weighted``, llm-d's picker, runs in Kubernetes alone.
+    """
+    return ("round-robin", "least-load", *(("prefix-aware", "precise-prefix") if engine in ("vllm", "sglang") else ()))
 
 
 def gguf_formats(framework: Engine, model: Model, quantization: tuple[str, ...] | None, dtype: str) -> Checks:
@@ -155,11 +202,38 @@ def engine_tiers(framework: Engine, kv_tiers: tuple[KvTier, ...], prefix_cache: 
         "device's, vllm in any number",
         {"count": count, "most": most},
     )
-    yield Check(
-        all(tier.shared == "rank" for tier in kv_tiers),
-        "plan.kv_tiers with shared node or all is not launched; allowed: shared rank",
-    )
     yield Check(not count or prefix_cache, "plan.kv_tiers needs plan.prefix_cache true, whose blocks the tiers keep")
+
+
+def shared_tiers(framework: Engine, kv_tiers: tuple[KvTier, ...], replicas: Count, data_parallel: Count) -> Checks:
+    """Engines keep host memory for each rank alone; the ranks of a server have one folder of files."""
+    for place, tier in enumerate(kv_tiers):
+        stated = f"plan.kv_tiers[{place}].shared is {tier.shared}"
+        yield Check(
+            (place > 0) | (tier.shared == "rank") | (replicas * data_parallel == 1),
+            stated + " with several ranks, each of which has host memory of its own in {framework.name}; allowed: rank",
+        )
+        yield Check(
+            (place == 0) | (tier.shared != "rank") | (data_parallel == 1),
+            stated + " with plan.data_parallel {data_parallel}, whose ranks share files in {framework.name}; allowed: "
+            "node, all",
+        )
+
+
+def ways_of_tiers(framework: Engine, kv_tiers: tuple[KvTier, ...]) -> Checks:
+    """Each engine writes to and loads from other memories in its own way."""
+    name = framework.name
+    for place, tier in enumerate(kv_tiers):
+        own = {
+            "write": name == "sglang" or tier.write in (None, "back" if name in WRITE_BACK else "through"),
+            "fetch": tier.fetch == "always",
+            "prefetch": tier.prefetch in (None, place > 0 and name in PREFETCH),
+        }
+        for way, is_launched in own.items():
+            yield Check(
+                is_launched,
+                f"plan.kv_tiers[{place}].{way} is {show(getattr(tier, way))}, which {{framework.name}} does not do",
+            )
 
 
 def tiers_of_workers(kv_tiers: tuple[KvTier, ...], disaggregate: Disaggregation) -> Checks:
@@ -249,12 +323,24 @@ def _have_room(servers: list[tuple[Count, Count]], whole: int, per_node: int, re
 
 LAUNCH_RULES: tuple[Rule, ...] = rules_of(sys.modules[__name__])
 """What a launch can run, some of them for the engines that they name."""
+STATED: Final[tuple[Rule, ...]] = (
+    *(drafts_of_few, limits_of_requests, routed, engine_tiers, shared_tiers, ways_of_tiers),
+)
+"""Those of fields that no search chooses: it ranks what breaks them, and says that it cannot be launched."""
 
 
-def launch_questions(scenario: Any) -> Iterator[tuple[tuple[Rule, ...], Facts]]:
+def lets_launch(engine: Engine, plan: GenerationPlan) -> bool:
+    """Whether an engine launches what a plan states beside its layout, on one server or several."""
+    stated = fields_of(plan)
+    facts = {**stated, "plan": stated, "framework": engine, "servers": [(1, 1)], "replicas": 1, "data_parallel": 1}
+    asked = tuple(rule for rule in STATED if all(facts.get(name) is not None for name in needed(rule)))
+    return plan.router in routers_of(engine.name) and not list(broken_rules(asked, facts))
+
+
+def launch_questions(scenario: Any, without: tuple[Rule, ...] = ()) -> Iterator[tuple[tuple[Rule, ...], Facts]]:
     """Yield the rules and the facts that they are asked of: those with a ``key`` of the servers of each role.
 
-    They say nothing of an engine for which no launch is written.
+    They say nothing of an engine for which no launch is written. Some are left ``without``.
     """
     if scenario.plan.engine.name not in ENGINE_WRITERS:
         return
@@ -269,7 +355,7 @@ def launch_questions(scenario: Any) -> Iterator[tuple[tuple[Rule, ...], Facts]]:
             for plan in roles.values()
         ],
     }
-    yield tuple(rule for rule in LAUNCH_RULES if rule not in of_role), facts
+    yield tuple(rule for rule in LAUNCH_RULES if rule not in (*of_role, *without)), facts
     for role, plan in roles.items():
         degrees = {name: getattr(plan, name) for name in DEGREES}
         yield of_role, {**facts, "degrees": degrees, "key": f"plan.disaggregate.{role}" if role else "plan"}
@@ -306,9 +392,9 @@ def without_option(scenario: Any) -> Iterator[tuple[str, bool]]:
         yield sentence, one != two
 
 
-def refusals(scenario: Any) -> list[Broken]:
+def refusals(scenario: Any, without: tuple[Rule, ...] = ()) -> list[Broken]:
     """Return a sentence for all of one plan, of generation or of serving, that the launch of its engine cannot run."""
-    found = [broken for rules, facts in launch_questions(scenario) for broken in broken_rules(rules, facts)]
+    found = [broken for rules, facts in launch_questions(scenario, without) for broken in broken_rules(rules, facts)]
     left_out = (sentence for sentence, matters in without_option(scenario) if matters)
     found += [Broken(sentence, without_option.__name__) for sentence in left_out]
     if scenario.plan.engine.name in ENGINE_WRITERS:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, pairwise
 
 from sightline.errors import InputError
 from sightline.launching.engines.requests import operation_notes, pools, size
@@ -136,6 +136,12 @@ SCRIPT = "servers.sh"
 """The file with the commands of several servers."""
 ROUTER = "router.sh"
 """The file with the command of what shares requests among servers."""
+FRONT = 30000
+"""The port of that; 8000 where servers have this one."""
+POLICIES: Mapping[str, str] = {"round-robin": "round_robin", "prefix-aware": "cache_aware"}
+"""``plan.router`` in the words of SGLang's router (0.3) and of vLLM's (0.1.16), which comes from it."""
+DYNAMO = "python -m dynamo.frontend --router-mode kv"
+"""What shares requests by the blocks that servers say to have (examples/backends/vllm/launch/agg_router.sh of 1.0)."""
 RANK = "rank=${NODE_RANK:-$SLURM_NODEID}"
 HOSTS = 'hosts=(${HOSTS:-$(scontrol show hostnames "$SLURM_JOB_NODELIST")})'
 """Lines by which a script on several nodes knows its own and all of them."""
@@ -156,6 +162,8 @@ class Command:
     """Further options of a server on one of its nodes: the node's rank in it, and the address of its first one."""
     environment: Callable[[Server, str], Mapping[str, object]] = field(default=lambda _server, _address: {})
     """Further variables of a server, which has an address."""
+    takes_port: bool = True
+    """Whether it answers requests itself; workers of Dynamo only have a port for the state of their system."""
 
 
 def launch(
@@ -163,7 +171,7 @@ def launch(
     commands: Mapping[str, Command],
     *,
     port: int,
-    router: Callable[[Sequence[tuple[Server, str]]], str] | None = None,
+    router: Callable[[Sequence[tuple[Server, str]], str], str] | None = None,
     router_package: str = "",
     files: Mapping[str, str] | None = None,
     notes: Sequence[str] = (),
@@ -174,7 +182,8 @@ def launch(
         scenario: What is launched.
         commands: By role, what starts its servers.
         port: The first server's; those after it have the next ones.
-        router: What shares requests among servers, given each with its address; None where the engine has nothing.
+        router: What shares requests among servers, given each with its address, and a policy in its words; None where
+            the engine has nothing.
         router_package: What has to be installed for that.
         files: Texts that the commands name.
         notes: What the engine has no argument for.
@@ -187,14 +196,50 @@ def launch(
         return Launch(framework=name, command=line, files=texts, without_counterpart=notes)
     texts = {SCRIPT: _script(scenario.cluster, servers, commands, port), **texts}
     sentences = [*notes, *_device_notes(scenario), *_node_notes(scenario.cluster)]
-    if len(servers) > 1 and router is not None:
+    if len(servers) > 1:
         named = [(server, f"http://{_host(server, scenario.cluster)}:{port + server.number}") for server in servers]
-        texts = {ROUTER: _router_script(scenario.cluster, router(named)), **texts}
-        needs = f" (pip install {router_package})" if router_package else ""
+        front = 8000 if port >= FRONT else FRONT
+        # Among one server of each role there is no choice.
+        policy = POLICIES.get(scenario.plan.router, "round_robin" if len(commands) > 1 else None)
+        needs = f" (pip install {router_package})" * bool(router_package)
+        if not all(command.takes_port for command in commands.values()):
+            line, needs = f"{DYNAMO} --http-port {front}", f" (pip install ai-dynamo[{name}], with etcd and NATS)"
+        elif policy is None or router is None:
+            line, needs = _nginx([url for _, url in named], front, "least_conn" if policy is None else ""), " (nginx)"
+        else:
+            line = router(named, policy)
+        texts = {ROUTER: _router_script(scenario.cluster, line), **texts}
         sentences.append(f"requests go to what {ROUTER} starts{needs}, once all {len(servers)} servers answer")
-    elif len(servers) > 1:
-        sentences.append(f"put a load balancer in front of the {len(servers)} servers, ports {port} and those after it")
     return Launch(framework=name, command=f"bash {SCRIPT}", files=texts, without_counterpart=sentences)
+
+
+def _nginx(urls: Sequence[str], port: int, policy: str) -> str:
+    """The file of nginx that shares requests among servers, in turn or by a policy, and its start."""
+    upstream = [f"{policy};" * bool(policy), *(f"server {url.removeprefix('http://')};" for url in urls)]
+    answers = "location / { proxy_pass http://servers; proxy_buffering off; proxy_read_timeout 1h; }"
+    return "\n".join(
+        [
+            "cat > nginx.conf <<END",
+            "events { worker_connections 65536; }",
+            f"http {{ upstream servers {{ {' '.join(filter(None, upstream))} }}",
+            f"       server {{ listen {port}; {answers} }} }}",
+            "END",
+            'nginx -c "$PWD/nginx.conf" -g "daemon off;"',
+        ]
+    )
+
+
+def router_in(text: str) -> str:
+    """Return the value of ``plan.router`` that a script's router stands for; empty where it has none, or takes turns.
+
+    The routers of vLLM and SGLang look at prefixes where nothing else is stated.
+    """
+    words = text.split()
+    usual = "cache_aware" if {"vllm-router", "sglang_router.launch_router"} & {*words} else ""
+    stated = next((word for before, word in pairwise(words) if before in ("--policy", "--router-mode")), usual)
+    read = {theirs: ours for ours, theirs in POLICIES.items()} | {"kv": "precise-prefix", "least-loaded": "least-load"}
+    found = "least-load" if "least_conn;" in words else read.get(stated, "")
+    return found if found != "round-robin" else ""
 
 
 def _device_notes(scenario: GenerationScenario) -> Iterator[str]:
@@ -238,7 +283,11 @@ def _line(server: Server, rank: int, command: Command, cluster: Cluster, port: i
     """The line that starts a server on one of its nodes."""
     where = f'[ "$rank" = {server.node + rank} ] && ' if cluster.nodes > 1 else ""
     settings = {server.variable: server.devices, **command.environment(server, _host(server, cluster))}
-    own = {**command.of_node(server, rank, _host(server, cluster)), "--port": port + server.number}
+    own = dict(command.of_node(server, rank, _host(server, cluster)))
+    if command.takes_port:
+        own["--port"] = port + server.number
+    else:
+        settings["DYN_SYSTEM_PORT"] = port + server.number
     words = [*(f"{name}={value}" for name, value in settings.items()), f'"${{{_array(server.role)}[@]}}"']
     return f"{where}{' '.join([*words, *command_lines((), own)])} &"
 

@@ -16,16 +16,19 @@ from sightline.launching.engines.dialect import (
     formats,
     memory_share,
     number,
+    publishing,
     sampling,
     without,
 )
-from sightline.launching.engines.requests import Request, device_host_bytes, storage_notes
+from sightline.launching.engines.requests import Request, device_host_bytes, storage_folders, storage_notes
 from sightline.launching.engines.servers import Arguments, Server
 from sightline.launching.options import Options
 from sightline.launching.table import Option
 
 ROUTER_PORT, NODES_PORT, BOOTSTRAP_PORT = 8000, 20000, 8998
 """Ports of the router, and first ones of the nodes' exchange and of the handshake of prefill servers."""
+FILES, TIMEOUT = "SGLANG_HICACHE_FILE_BACKEND_STORAGE_DIR", "SGLANG_REQ_WAITING_TIMEOUT"
+"""Variables with the folder of files behind host memory, and with the seconds that requests wait at most."""
 WEIGHTS: Mapping[str, str] = {"fp8": "fp8", "nvfp4": "nvfp4_online"}
 """Formats that the engine converts 16-bit weights to while it loads them."""
 READ_WEIGHTS: Mapping[str, str] = {
@@ -150,6 +153,11 @@ def _host_gb(request: Request) -> int | None:
     return max(int(device_host_bytes(scenario) / 1e9), 1) if scenario.plan.kv_tiers else None
 
 
+def _write_policy(request: Request) -> str | None:
+    tiers = request.scenario.plan.kv_tiers
+    return f"write_{tiers[0].write or 'through'}" if tiers else None
+
+
 OPTIONS: Sequence[Row] = (
     Option("--tp-size", "tensor_parallel", lambda r: r.plan.tensor_parallel * _groups(r), _stated_tensor),
     degree("--pp-size", "pipeline_parallel"),
@@ -179,6 +187,7 @@ OPTIONS: Sequence[Row] = (
     number("--page-size", "kv_block_tokens", lambda request: request.block_tokens),
     cache_tokens("--max-total-tokens", "--page-size", 1),
     number("--max-queued-requests", "max_queued_requests"),
+    Option("", "queue_timeout", read=lambda options: options.decimal("queue-timeout")),
     without("--disable-radix-cache", "prefix_cache"),
     Option("--cuda-graph-backend-decode", "cuda_graphs", _eager, _graphs),
     Option("--cuda-graph-backend-prefill", write=_eager),
@@ -190,7 +199,12 @@ OPTIONS: Sequence[Row] = (
     Option("--speculative-num-draft-tokens", write=lambda r: None if r.drafts is None else r.drafts + 1),
     Option("--enable-hierarchical-cache", write=lambda request: bool(request.scenario.plan.kv_tiers) or None),
     Option("--hicache-size", write=_host_gb),
+    Option("--hicache-write-policy", write=_write_policy),
     Option("--hicache-storage-backend", write=lambda r: "file" if len(r.scenario.plan.kv_tiers) > 1 else None),
+    Option(
+        "--hicache-storage-prefetch-policy",
+        write=lambda r: "wait_complete" if len(r.scenario.plan.kv_tiers) > 1 else None,
+    ),
     Option("--disaggregation-mode", write=lambda request: request.role or None),
 )
 
@@ -203,22 +217,35 @@ def _of_node(request: Request, server: Server, rank: int, address: str) -> Argum
         there = f"{address}:{NODES_PORT + server.number}"
         meets = {"--nnodes": server.nodes, "--node-rank": rank, "--dist-init-addr": there}
     shakes = {"--disaggregation-bootstrap-port": _bootstrap(server)} if server.role == "prefill" else {}
-    return {**meets, **shakes, **reached}
+    return {**meets, **shakes, **reached, **publishing(request, server)}
+
+
+def _environment(request: Request, server: Server, _address: str) -> Mapping[str, object]:
+    """Where a server keeps files, where several do."""
+    folders = storage_folders(request.scenario, server.number)
+    return {FILES: f'"$PWD/{folders[0]}"'} if folders else {}
+
+
+def _words(request: Request, model: str) -> tuple[str, ...]:
+    """The server's program; how long requests wait is no option (``_abort_on_waiting_timeout``, scheduler.py)."""
+    waits = request.scenario.plan.queue_timeout
+    program = "dynamo.sglang" if request.publishes else "sglang.launch_server"
+    return (*(() if waits is None else ("env", f"{TIMEOUT}={waits:g}")), "python", "-m", program, "--model-path", model)
 
 
 def _bootstrap(server: Server) -> int:
     return BOOTSTRAP_PORT + server.number
 
 
-def _router(servers: Sequence[tuple[Server, str]]) -> str:
+def _router(servers: Sequence[tuple[Server, str]], policy: str) -> str:
     """What shares requests among servers: the project's own router."""
-    begin = "python -m sglang_router.launch_router"
+    begin = f"python -m sglang_router.launch_router --policy {policy} --port {ROUTER_PORT}"
     if not servers[0][0].role:
         urls = " ".join(f'"{url}"' for _, url in servers)
-        return f"{begin} --port {ROUTER_PORT} --worker-urls {urls}"
+        return f"{begin} --worker-urls {urls}"
     prefill = [f'--prefill "{url}" {_bootstrap(server)}' for server, url in servers if server.role == "prefill"]
     decode = [f'--decode "{url}"' for server, url in servers if server.role == "decode"]
-    return f"{begin} --port {ROUTER_PORT} --pd-disaggregation {' '.join([*prefill, *decode])}"
+    return f"{begin} --pd-disaggregation {' '.join([*prefill, *decode])}"
 
 
 def _notes(requests: Sequence[Request]) -> Iterator[str]:
@@ -229,8 +256,10 @@ def _notes(requests: Sequence[Request]) -> Iterator[str]:
             f"plan.kv_tiers[0] {plan.kv_tiers[0].name}: written as {_host_gb(request)} GB of host memory for each "
             "device; SGLang needs more there than the device's own cache has"
         )
-        folder = "/tmp/hicache, or where SGLANG_HICACHE_FILE_BACKEND_STORAGE_DIR says"  # noqa: S108 - its default
-        yield from storage_notes(request.scenario, *[folder][: len(plan.kv_tiers) - 1])
+        folders = storage_folders(request.scenario)
+        if plan.replicas == 1 and folders:
+            folders = [f"/tmp/hicache, or where {FILES} says"]  # noqa: S108 - its default
+        yield from storage_notes(request.scenario, *folders)
     if model.experts is not None and any(one.plan.data_parallel > 1 for one in requests):
         yield "plan.data_parallel: releases before --attn-dp-size spell it --dp-size with --enable-dp-attention"
     if plan.speculative is not None and not model.prediction_layers:
@@ -242,13 +271,15 @@ DIALECT = Dialect(
     options=OPTIONS,
     programs=(("sglang.launch_server",), ("sglang", "serve"), ("dynamo.sglang",)),
     image="sglang",
-    words=lambda _, model: ("python", "-m", "sglang.launch_server", "--model-path", model),
+    words=_words,
     port=30000,
     router=_router,
     router_package="sglang-router",
     weights=WEIGHTS,
     notes=_notes,
     of_node=_of_node,
+    environment=_environment,
+    variables={TIMEOUT: "queue-timeout"},
     models=("model-path", "model"),
     aliases={
         **dict.fromkeys(("tensor-parallel-size", "tp"), "tp-size"),

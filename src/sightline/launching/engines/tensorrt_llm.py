@@ -183,7 +183,7 @@ def _words(request: Request, model: str) -> tuple[str, ...]:
     return (*(("trtllm-llmapi-launch",) if _spans(request) else ()), "trtllm-serve", model)
 
 
-def _router(servers: Sequence[tuple[Server, str]]) -> str:
+def _router(servers: Sequence[tuple[Server, str]], _policy: str) -> str:
     """What hands requests to prefill servers and then to decode servers, with its file."""
     lines = ["cat > disaggregated.yaml <<END", "hostname: 0.0.0.0", f"port: {ROUTER_PORT}", "backend: pytorch"]
     for role, group in (("prefill", "context_servers"), ("decode", "generation_servers")):

@@ -16,14 +16,14 @@ from sightline.launching.engines.dialect import (
     formats,
     memory_share,
     number,
+    publishing,
     sampling,
     switch,
 )
-from sightline.launching.engines.requests import Request, budget_notes, host_bytes, storage_notes
+from sightline.launching.engines.requests import Request, budget_notes, host_bytes, storage_folders, storage_notes
 from sightline.launching.engines.servers import LOCAL, Arguments, Server
 from sightline.launching.options import Options
 from sightline.launching.table import Option
-from sightline.scenario import GenerationScenario
 
 RPC_PORT, SIDE_CHANNEL_PORT = 13345, 5600
 """First ports of the data-parallel ranks' exchange and of NIXL's handshake."""
@@ -116,36 +116,38 @@ def _drafted(options: Options) -> int | None:
     return tokens or options.number("spec-tokens")
 
 
-def _transfer(request: Request) -> str | None:
+def _transfer(request: Request, server: int | None = None) -> str | None:
     """How keys and values leave the device: by NIXL to another server, or to the memories behind it.
 
     ``cpu_bytes_to_use`` counts for all workers of an engine, of which each data-parallel rank is one; evicted blocks of
-    answers are kept too, as the plan means it (vLLM, docs/features/kv_offloading_usage.md).
+    answers are kept too, as the plan means it (vLLM, docs/features/kv_offloading_usage.md). Several servers each state
+    the folders that they keep files in.
     """
     scenario = request.scenario
     if request.role:
         return json.dumps({"kv_connector": "NixlConnector", "kv_role": ROLES[request.role]})
-    if not scenario.plan.kv_tiers:
+    folders = storage_folders(scenario, server)
+    if not scenario.plan.kv_tiers or (folders and server is None and scenario.plan.replicas > 1):
         return None
     extra: dict[str, object] = {
         "cpu_bytes_to_use": int(host_bytes(scenario) // scenario.plan.data_parallel),
         "offload_prompt_only": False,
     }
-    if folders := _storage(scenario):
+    if folders:
         secondary = [{"type": "fs", "root_dir": folder} for folder in folders]
         extra |= {"spec_name": "TieringOffloadingSpec", "secondary_tiers": secondary}
     return json.dumps({"kv_connector": OFFLOADING, "kv_role": "kv_both", "kv_connector_extra_config": extra})
-
-
-def _storage(scenario: GenerationScenario) -> list[str]:
-    """Folders of the memories behind the host's."""
-    return [f"kv-tier-{place}" for place in range(1, len(scenario.plan.kv_tiers))]
 
 
 def _ahead(request: Request) -> bool | None:
     """Where it is not what the release does anyway."""
     ahead = request.plan.async_scheduling
     return None if ahead == request.plan.engine.defaults["async_scheduling"] else ahead
+
+
+def _held(request: Request) -> int | None:
+    each = request.plan.max_concurrent_requests
+    return None if each is None else int(each * request.plan.data_parallel)
 
 
 def _in_flight(options: Options) -> int | None:
@@ -170,7 +172,7 @@ OPTIONS: Sequence[Row] = (
     memory_share("--gpu-memory-utilization"),
     number("--block-size", "kv_block_tokens", lambda request: request.block_tokens),
     number("--num-gpu-blocks-override", "kv_cache_blocks"),
-    Option("", "max_concurrent_requests", read=_in_flight),
+    Option("--max-num-queued-reqs", "max_concurrent_requests", _held, _in_flight),
     switch("--enable-prefix-caching", "prefix_cache"),
     Option("--enforce-eager", "cuda_graphs", lambda request: None if request.plan.cuda_graphs else True, _graphs),
     Option("--async-scheduling", "async_scheduling", _ahead, lambda options: options.flag("async-scheduling")),
@@ -181,10 +183,17 @@ OPTIONS: Sequence[Row] = (
 
 
 def _of_node(request: Request, server: Server, rank: int, address: str) -> Arguments:
-    """How the nodes of a server find each other: by ranks of data parallelism, or as nodes of one rank."""
+    """Its own files and events, and how its nodes find each other: by data-parallel ranks, or as nodes of one."""
+    own = publishing(request, server, enable_kv_cache_events=True)
+    if len(request.scenario.plan.kv_tiers) > 1:
+        own["--kv-transfer-config"] = _transfer(request, server.number)
+    return own | _nodes(request, server, rank, address)
+
+
+def _nodes(request: Request, server: Server, rank: int, address: str) -> dict[str, object]:
     if server.nodes == 1:
         return {}
-    joins: Arguments = {"--headless": True} if rank else {}
+    joins = {"--headless": True} if rank else {}
     if request.plan.data_parallel == 1:
         return {"--nnodes": server.nodes, "--node-rank": rank, "--master-addr": address, **joins}
     local = int(request.plan.data_parallel) // server.nodes
@@ -197,31 +206,30 @@ def _of_node(request: Request, server: Server, rank: int, address: str) -> Argum
     }
 
 
-def _environment(server: Server, address: str) -> Mapping[str, object]:
-    """Where servers for prefill and for decode shake hands for NIXL."""
+def _environment(request: Request, server: Server, address: str) -> Mapping[str, object]:
+    """Where servers for prefill and for decode shake hands for NIXL; a seed, for all to name a block alike."""
     if not server.role:
-        return {}
+        named_alike = request.publishes or any(tier.shared != "rank" for tier in request.scenario.plan.kv_tiers[1:])
+        return {"PYTHONHASHSEED": 0} if named_alike else {}
     where = {} if address == LOCAL else {"VLLM_NIXL_SIDE_CHANNEL_HOST": f'"{address}"'}
     return {**where, "VLLM_NIXL_SIDE_CHANNEL_PORT": SIDE_CHANNEL_PORT + server.number}
 
 
-def _router(servers: Sequence[tuple[Server, str]]) -> str:
+def _router(servers: Sequence[tuple[Server, str]], policy: str) -> str:
     """What shares requests among servers: the project's own router."""
     if not servers[0][0].role:
         urls = " ".join(f'"{url}"' for _, url in servers)
-        return f"vllm-router --policy round_robin --worker-urls {urls}"
+        return f"vllm-router --policy {policy} --worker-urls {urls}"
     urls = " ".join(f'--{server.role} "{url}"' for server, url in servers)
-    return f"vllm-router --policy round_robin --vllm-pd-disaggregation {urls}"
+    return f"vllm-router --policy {policy} --vllm-pd-disaggregation {urls}"
 
 
 def _notes(requests: Sequence[Request]) -> Iterator[str]:
     scenario, plan = requests[-1].scenario, requests[-1].plan
     yield from budget_notes(requests[-1])
-    yield from storage_notes(scenario, *_storage(scenario))
+    yield from storage_notes(scenario, *storage_folders(scenario))
     if plan.speculative is not None and not scenario.model.prediction_layers:
         yield "plan.speculative: drafts come from the prompt's n-grams; name a draft model in --speculative-config"
-    if plan.speculative is not None and plan.speculative.disable_above and plan.data_parallel > 1:
-        yield "plan.speculative.disable_above: vLLM drafts for any number of sequences with data_parallel above 1"
     line = tuple(int(part) for part in plan.engine.version.split(".")[:2] if part.isdigit())
     if line and line < (0, 8):
         yield f"plan.framework_version {plan.engine.version}: the options are those of current releases"
@@ -253,7 +261,9 @@ DIALECT = Dialect(
         ("dynamo.vllm",),
     ),
     image="vllm-openai",
-    words=lambda _, model: ("vllm", "serve", model),
+    words=lambda r, model: (
+        ("python", "-m", "dynamo.vllm", "--model", model) if r.publishes else ("vllm", "serve", model)
+    ),
     port=8000,
     router=_router,
     router_package="vllm-router",

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.launching.engines.rules import launch_questions
+from sightline.launching.engines.rules import STATED, launch_questions
 from sightline.planning.generation.candidates import NO_BUDGET, Candidates, Columns, says_something_new, scenario_of
 from sightline.planning.generation.space import Variant
 from sightline.planning.generation_objectives import figure, missed_by, within
@@ -84,7 +84,7 @@ def _valid(variant: Variant, of: Candidates, rejected: Counter[str]) -> Columns:
     fresh = _some(of.columns, says_something_new(scenario_of(variant, of.columns), of.choices))
     stated = {} if variant.max_sequences is None else {"max_sequences": variant.max_sequences}
     scenario = scenario_of(variant, fresh)
-    judged = verdict(scenario, stated, launch_questions(scenario) if variant.launched else ())
+    judged = verdict(scenario, stated, launch_questions(scenario, STATED) if variant.launched else ())
     rejected.update(judged.rejected)
     return _some(fresh, np.broadcast_to(judged.valid, len(fresh["batch"])))
 

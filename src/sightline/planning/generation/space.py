@@ -8,7 +8,7 @@ from sightline import catalog
 from sightline.content import content, fields_of
 from sightline.frameworks import Engine, read_engine
 from sightline.frameworks.engine import serving_limits
-from sightline.launching.engines.rules import refusals
+from sightline.launching.engines.rules import STATED, lets_launch, refusals
 from sightline.launching.registry import ENGINE_WRITERS
 from sightline.program.formats import formats_of
 from sightline.scenario import Device, GenerationPlan, GenerationScenario, Model
@@ -69,7 +69,7 @@ def variants(space: GenerationSpace) -> Iterator[Variant]:
 
 def may_be_tried(space: Space[Any], scenario: GenerationScenario) -> bool:
     """Return whether a plan breaks no rule and, of a space of launchable plans, its launch can run it."""
-    return breaks_no_rule(scenario) and not (space.launchable and refusals(scenario))
+    return breaks_no_rule(scenario) and not (space.launchable and refusals(scenario, STATED))
 
 
 def _most_sequences(space: GenerationSpace, engine: Engine) -> int | None:
@@ -86,16 +86,18 @@ def _most_sequences(space: GenerationSpace, engine: Engine) -> int | None:
 def engines(space: GenerationSpace) -> tuple[Engine, ...]:
     """Return the engines to choose from: those named, else those of the catalog that run the model on the device.
 
-    Of a space of launchable plans those of the catalog with a launch, if there are any.
+    Of a space of launchable plans those of them that launch what the plan states, if there are any.
     """
     if "framework" not in space.values:
         return (space.scenario.plan.engine,)
     named = restricted(space, "framework")
     if named is not None:
-        return tuple(map(read_engine, named))
-    found = tuple(engine for engine in map(read_engine, catalog.names("engines")) if runs(engine, space))
+        found = tuple(map(read_engine, named))
+    else:
+        found = tuple(engine for engine in map(read_engine, catalog.names("engines")) if runs(engine, space))
     written = tuple(engine for engine in found if engine.name in ENGINE_WRITERS)
-    return written if space.launchable and written else found
+    able = tuple(engine for engine in written if lets_launch(engine, space.scenario.plan))
+    return (able or written or found) if space.launchable else found
 
 
 def runs(engine: Engine, space: GenerationSpace) -> bool:

@@ -1,6 +1,7 @@
 """What a plan of generation may be."""
 
 from functools import reduce
+from math import inf, sqrt
 from operator import and_
 from typing import TYPE_CHECKING
 
@@ -84,6 +85,14 @@ def experts_apart(
         np.logical_not(none) | (expert_micro_batches == 1),
         "plan.expert_micro_batches is {expert_micro_batches}; allowed without plan.expert_devices: 1",
     )
+
+
+def uneven_experts(model: Model, expert_spread: float) -> Checks:
+    """Experts differ in how often they are chosen, at most as where one is chosen always."""
+    stated = "plan.expert_spread is {expert_spread:g}"
+    yield Check(model.experts is not None, stated + ", but {model.name} has no experts")
+    most = inf if model.experts is None else sqrt(model.experts.count - 1.0)
+    yield Check(expert_spread <= most, stated + "; allowed: up to {most:.3g}, one expert for all", {"most": most})
 
 
 def balancing_engines(framework: "Engine", balanced_prompts: bool) -> Checks:
