@@ -38,11 +38,25 @@ def test_the_highest_rate_is_found_from_any_beginning(first):
 
 
 def test_the_median_of_a_queue_that_grows_is_that_of_its_last_third():
-    found = highest_rate(serving(slo=SLO | {"percentile": 50}), queue, 8.0)
+    found = highest_rate(serving(slo={"ttft": "900 ms", "percentile": 50}), queue, 8.0)
     best = next(one for one in found.tried if one.rate == found.rate)
-    assert found.rate == pytest.approx(np.sqrt(0.9 / (0.01 * 82 / 99)), rel=WITHIN)
+    assert found.rate == pytest.approx(np.sqrt(0.8 / (0.01 * 82 / 99)), rel=WITHIN)
     assert best.late >= 0.5
     assert best.good > 0.75
+
+
+def test_a_queue_that_grows_is_refused_before_its_limit_is_reached():
+    """Its wait grows by 0.01 rate**2 in 99 / rate seconds; of 100 requests a tenth may be by chance."""
+    grown = np.cbrt(0.1 * 99 / 0.01)
+    classes = [{"name": name, "share": 0.5, "ttft": "2 min"} for name in ("chat", "batch")]
+    for slo, said in (({"ttft": "2 min"}, "requests wait ever longer"), ({"classes": classes}, "requests of chat")):
+        drawn = serving(slo=slo)
+        found = highest_rate(drawn, queue, 8.0)
+        assert found.rate == pytest.approx(grown, rel=WITHIN)
+        assert said in found.sentence
+    # A trace may end with its busiest hour.
+    trace = replace(drawn, workload=replace(drawn.workload, arrival=Arrival(process="trace")))
+    assert highest_rate(trace, queue, 8.0).rate > 100.0
 
 
 def test_a_load_that_no_rate_breaks_has_no_highest_rate():

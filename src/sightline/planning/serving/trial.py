@@ -16,6 +16,7 @@ from sightline.simulation.capacity import (
     ENOUGH,
     LEAST,
     MOST_REQUESTS,
+    WAITS,
     WITHIN,
     Capacity,
     Tried,
@@ -57,8 +58,6 @@ MORE = 1.04
 """Times a capacity, at which a layout is tried with another limit of sequences."""
 MANY_MORE = 64
 """Times the replicas that there may be, of which the fewest that serve a stated load are told."""
-WAITS = {"ttft_s", "latency_s"}
-"""Limits that a queue counts in."""
 STEADY = 1.25
 """Times the sequences that run in the mean: a limit that random arrivals reach now and then."""
 LIMIT_STEP = 8
