@@ -123,7 +123,12 @@ def objective(profile: Profile) -> Iterator[out.Said]:
         is_met = summary.keeps_slo(profile)
         share = f"{units.percent(kept)} of the requests"
         if profile.good_shares:
-            share = ", ".join(f"{units.percent(of)} of {name}" for name, of in profile.good_shares.items())
+            at, times_s = f"p{float(slo.percentile):g}", profile.class_times_s or {}
+            share = ", ".join(
+                f"{units.percent(of)} of {name}"
+                + (f" ({at} {limits_in_words(times_s[name])})" if times_s.get(name) else "")
+                for name, of in profile.good_shares.items()
+            )
         limits = "of its class" if slo.classes else f"({limits_in_words(slo.limits)})"
         yield out.Said(
             asks="objective",

@@ -354,6 +354,9 @@ _SERVING = {
     ),
     "good_share": Metric("share", "good", "Share of all requests answered within every limit of workload.slo."),
     "good_shares": Metric("share", "good by class", "The same of each class of workload.slo.classes, by name."),
+    "class_times_s": Metric(
+        "s", "times by class", "Each class's limited times at the percentile of workload.slo, by name and time."
+    ),
     "completed": Metric("count", "completed", "Requests that received their last token."),
     "failed": Metric("count", "failed", "Requests that ended in an error; none in a simulation."),
     "refused": Metric("count", "refused", "Requests that the engine rejected, by reason."),

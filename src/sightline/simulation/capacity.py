@@ -9,11 +9,19 @@ import numpy as np
 
 from sightline.errors import InputError
 from sightline.profile import Profile
+from sightline.profile.metrics import metric_of
 from sightline.progress import SILENT, Progress
 from sightline.scenario import Arrival, ServingScenario, Slo
-from sightline.simulation.load import Floats
 from sightline.simulation.outcome import COMPLETED
-from sightline.simulation.results.summary import answered, kept, least_share, meets, worst_share
+from sightline.simulation.results.summary import (
+    answered,
+    kept,
+    least_share,
+    meets,
+    of_classes,
+    times_within,
+    worst_share,
+)
 
 WITHIN = 0.01
 """How close the rate is found, relative to it."""
@@ -247,8 +255,10 @@ def _growing(profile: Profile) -> str:
     if outcome is None or workload.slo is None or workload.arrival.process not in LASTING or workload.arrival.ramp:
         return ""
     times = answered(outcome)
-    for number, name in enumerate([each.name for each in workload.slo.classes] or [""]):
-        own = np.flatnonzero(times.slo_class == number)
+    for name, of in zip(
+        [each.name for each in workload.slo.classes] or [""], of_classes(times, workload.slo), strict=True
+    ):
+        own = np.arange(times.slo_class.size)[of]
         own = own[np.argsort(times.arrival_s[own], kind="stable")]
         middle, last = own[int(LATE / 2 * own.size) : int(LATE * own.size)], own[int(LATE * own.size) :]
         if not middle.size:
@@ -313,17 +323,11 @@ def _missed(profile: Profile, slo: Slo) -> str:
     """The limits that too few requests keep, and what they would have to be at that rate."""
     if profile.outcome is None:
         return ""
-    times = answered(profile.outcome)
-    reached = {key: _reached(getattr(times, key), slo) for key in ("ttft_s", "tpot_s", "latency_s")}
+    names = [f"{each.name}: " for each in slo.classes] or [""]
+    each = zip(names, slo.of_classes, times_within(answered(profile.outcome), slo), strict=True)
     return "".join(
-        f"; {slo.percentile:g} % have {key.removesuffix('_s').upper() if key != 'latency_s' else 'latency'} up "
-        f"to {reached[key]:.3g} s, workload.slo.{key.removesuffix('_s')} is {getattr(slo, key):.3g} s"
-        for key in reached
-        if getattr(slo, key) is not None and reached[key] > getattr(slo, key)
+        f"; {name}{slo.percentile:g} % have {metric_of(key).label} up to {took:.3g} s, limit {limits[key]:.3g} s"
+        for name, limits, times in each
+        for key, took in times.items()
+        if took > limits[key]
     )
-
-
-def _reached(seconds: Floats, slo: Slo) -> float:
-    """What the asked percentage of those requests keep that have such a time."""
-    known = seconds[~np.isnan(seconds)]
-    return float(np.percentile(known, slo.percentile)) if known.size else 0.0

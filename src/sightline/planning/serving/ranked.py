@@ -5,8 +5,6 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-import numpy as np
-
 from sightline.errors import InputError
 from sightline.launching.registry import obstacles
 from sightline.loading.sources import with_settings
@@ -34,8 +32,9 @@ from sightline.progress import Progress
 from sightline.quantities import SECONDS, counted, format_quantity
 from sightline.scenario import GenerationPlan, Slo
 from sightline.simulation.capacity import ENOUGH
-from sightline.simulation.results.summary import answered
+from sightline.simulation.results.summary import answered, meets, times_within
 from sightline.simulation.simulate import simulate
+from sightline.validators import unusual
 
 LAYOUT_FIELDS = ("tensor_parallel", "pipeline_parallel", "data_parallel", "expert_parallel", "replicas")
 
@@ -241,11 +240,15 @@ def _plan(trial: Trial, figures: Mapping[str, Any], key: str, **place: Any) -> R
 
 def _about(best: Trial, found: Simulated) -> Iterator[str]:
     """Yield what the stated load is beside what the best plan serves, and that a load is too short to tell."""
-    rate, at_capacity = best.finalist.scenario.workload.arrival.rate, best.at_capacity
+    scenario, at_capacity = best.finalist.scenario, best.at_capacity
+    rate = scenario.workload.arrival.rate
     if not (found.stated or best.meets):
+        shares = best.profile.good_shares or {}
+        few = [f"{100 * of:.3g} % of {name}" for name, of in shares.items() if not meets(of, objective_in(scenario))]
+        of_load = f"; of the load {' and '.join(few)} keep their limits" if few else ""
         yield (
             f"the load exceeds the best plan, which serves up to {best.rate:.4g} requests per second within "
-            "workload.slo"
+            f"workload.slo{of_load}"
         )
     elif not found.stated and rate is not None and best.rate > SPARE * rate:
         yield (
@@ -302,15 +305,25 @@ def _needed(trial: Trial) -> dict[str, Any]:
     slo, outcome = objective_in(trial.finalist.scenario), trial.lowest.outcome
     if outcome is None or not trial.lowest.completed:
         return {}
-    times = answered(outcome)
-    taken = {key: float(np.nanpercentile(getattr(times, key), slo.percentile)) for key in slo.limits}
-    missed = {key: took for key, took in taken.items() if took > slo.limits[key]}
-    return {f"workload.slo.{key.removesuffix('_s')}": _as_typed(LOOSER * took) for key, took in missed.items()}
+    missed = [
+        {key.removesuffix("_s"): _as_typed(LOOSER * took) for key, took in times.items() if took > limits[key]}
+        for times, limits in zip(times_within(answered(outcome), slo), slo.of_classes, strict=True)
+    ]
+    if slo.classes and any(missed):
+        return {"workload.slo.classes": [{**unusual(of), **its} for of, its in zip(slo.classes, missed, strict=True)]}
+    return {f"workload.slo.{key}": limit for key, limit in missed[0].items()}
 
 
 def _as_typed(seconds: float) -> str:
     """A time as somebody writes it."""
     return f"{seconds:.1f} s" if seconds >= 1.0 else f"{1e3 * seconds:.3g} ms"
+
+
+def _limits(slo: Slo) -> str:
+    """The limits of an objective in words, of each class by name."""
+    names = [f"{each.name}: " for each in slo.classes] or [""]
+    said = "; ".join(f"{name}{limits_in_words(of)}" for name, of in zip(names, slo.of_classes, strict=True))
+    return f"the limits of their class ({said})" if slo.classes else said
 
 
 def _assumptions(
@@ -329,7 +342,7 @@ def _assumptions(
         f"simulated {len(found.brief)} of them briefly and the best {len(found.trials)} closely{fewest}",
         **({"quantization": f"{UNKNOWN_QUALITY}{plain}"} if is_of_any_format(spaces) else {}),
         "capacity": f"the highest request rate at which {slo.percentile:g} % of the requests meet "
-        f"{limits_in_words(slo.limits) or 'the limits of their class'}; the objective goodput is that rate per device",
+        f"{_limits(slo)}; the objective goodput is that rate per device",
         "times": f"percentiles of {' and '.join(metric_of(key).label for key in LATENCIES)} are at {at}",
         "users": f"capacity x {each}: each user sends the next request after the answer",
         "cost": f"cost per million output tokens at {'the load' if found.stated else 'the capacity'}",

@@ -97,12 +97,28 @@ def answered(outcome: Outcome) -> Answered:
 def kept(times: Answered, slo: "Slo") -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
     """Return which requests are within every limit; an answer of one token has no TPOT and meets that limit."""
     good = np.ones(times.ttft_s.size, np.bool_)
-    for number, limits in enumerate(slo.of_classes):
-        others = times.slo_class != number if slo.classes else False
+    for own, limits in zip(of_classes(times, slo), slo.of_classes, strict=True):
         for key, limit in limits.items():
             # Not `<=`: a NaN breaks no limit.
-            good &= ~(getattr(times, key) > limit) | others
+            good[own] &= ~(getattr(times, key)[own] > limit)
     return good
+
+
+def of_classes(times: Answered, slo: "Slo") -> "list[Any]":
+    """Return which requests are of each class of the objective; without classes all."""
+    return [times.slo_class == number for number in range(len(slo.classes))] or [slice(None)]
+
+
+def times_within(times: Answered, slo: "Slo") -> list[dict[str, float]]:
+    """Return for each class of the objective its percentile of each time that it limits, in seconds, where known."""
+    limited = [
+        {key: getattr(times, key)[own] for key in limits}
+        for own, limits in zip(of_classes(times, slo), slo.of_classes, strict=True)
+    ]
+    return [
+        {key: float(np.nanpercentile(s, slo.percentile)) for key, s in each.items() if not np.isnan(s).all()}
+        for each in limited
+    ]
 
 
 def least_share(good: "np.ndarray[tuple[int], np.dtype[np.bool_]]", slo_class: Integers) -> float:
@@ -296,6 +312,8 @@ class Summary:
     """What was loaded from the memories behind the caches."""
     rate_intervals: Mapping[str, Interval] = field(default_factory=dict)
     """Of what is answered per second, where rows say how it changes."""
+    class_times_s: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """`times_within` by the name of the class, where rows say it."""
 
     @property
     def iteration_sums(self) -> Any:
@@ -338,6 +356,9 @@ def summary_of(outcome: Outcome, slo: "Slo | None" = None) -> Summary:
         lifetimes=outcome.lifetimes,
         tiers=outcome.tiers,
         rate_intervals=rate_intervals(times, slo),
+        class_times_s={}
+        if slo is None
+        else {each.name: of for each, of in zip(slo.classes, times_within(times, slo), strict=False)},
     )
 
 
@@ -363,6 +384,7 @@ def figures_from(summary: Summary, slo: "Slo | None" = None) -> dict[str, Any]:
         "goodput_requests_per_s": totals.good * per_s if has_slo else None,
         "good_share": totals.good / totals.requests if has_slo and totals.requests else None,
         **_of_classes(totals, slo),
+        **({"class_times_s": summary.class_times_s} if summary.class_times_s else {}),
         **_counts(totals),
         "queue_s": totals.mean_queue_s,
         "duration_s": totals.duration_s,
