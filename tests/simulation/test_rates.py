@@ -12,7 +12,7 @@ from sightline.profile import Profile
 from sightline.progress import Progress
 from sightline.scenario import Arrival
 from sightline.simulation.capacity import MOST_REQUESTS, WITHIN, at_rate, highest_rate, long_enough, searched_as
-from sightline.simulation.results.summary import figures_of
+from sightline.simulation.results.summary import figures_of, keeps_slo
 from sightline.simulation.simulate import find_capacity, simulate
 
 SLO = {"ttft": "1 s", "percentile": 90}
@@ -134,6 +134,18 @@ def test_a_search_says_what_it_leaves_out_of_the_arrivals(arrival, said):
     found = searched_as(serving(arrival=arrival))
     assert said in found
     assert bool(found) == bool(said)
+
+
+def test_a_load_that_a_cap_holds_back_does_not_keep_its_objective() -> None:
+    held, free = (
+        simulate(serving(arrival={"process": "constant", "rate": 40, "concurrency": most}, slo=SLO), intervals=False)
+        for most in (4, 400)
+    )
+    assert held.good_share == free.good_share == 1.0
+    assert held.sent_per_s == pytest.approx(held.requests_per_s, rel=0.05)
+    assert free.sent_per_s == pytest.approx(40, rel=0.1)
+    assert (keeps_slo(held), keeps_slo(free)) == (False, True)
+    assert any("holds requests back" in said for said in held.warnings)
 
 
 def test_an_objective_of_requests_that_are_all_refused_says_why() -> None:

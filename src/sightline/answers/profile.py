@@ -120,7 +120,9 @@ def objective(profile: Profile) -> Iterator[out.Said]:
     """Yield whether a load keeps its objective, if it has one."""
     kept, slo = (profile.good_share, profile.scenario.workload.slo) if profile.task is SERVING else (None, None)
     if kept is not None and slo is not None:
-        is_met = summary.keeps_slo(profile)
+        from sightline.simulation.results.summary import short_of_rate
+
+        is_met, short = summary.keeps_slo(profile), short_of_rate(profile)
         share = f"{units.percent(kept)} of the requests"
         if profile.good_shares:
             at, times_s = f"p{float(slo.percentile):g}", profile.class_times_s or {}
@@ -133,7 +135,7 @@ def objective(profile: Profile) -> Iterator[out.Said]:
         yield out.Said(
             asks="objective",
             says=f"SLO {'met' if is_met else 'missed'}: {share} meet every limit {limits}, "
-            f"{float(slo.percentile):g} % required",
+            f"{float(slo.percentile):g} % required{short and f'; {short}'}",
             kind=out.GOOD if is_met else out.BAD,
         )
 

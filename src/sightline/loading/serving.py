@@ -57,7 +57,8 @@ def read_arrival(stated: object, complaints: Complaints, *, has_trace: bool, tur
     checked = check(keys_of(Arrival), stated, "workload.arrival", complaints)
     values = dict(checked.values)
     ramp = _ramp(values.pop("ramp"), complaints) if "ramp" in values else ()
-    process = values.setdefault("process", "trace" if has_trace else "all_at_once")
+    stated_keys = {*values, *checked.wrong, *(("ramp",) if ramp else ())}
+    process = values.setdefault("process", "trace" if has_trace else _implied(stated_keys))
     if process == "trace" and not has_trace:
         complaints.add(
             f"workload.arrival.process is trace but workload.trace is missing; allowed: {', '.join(PROCESSES)}"
@@ -78,6 +79,12 @@ def read_arrival(stated: object, complaints: Complaints, *, has_trace: bool, tur
     if turns and process != "closed" and "concurrency" in given:
         complaints.add(f"workload.arrival.concurrency does not apply to sessions of process {process}; allowed: closed")
     return description_of(Arrival, {**values, "ramp": ramp})
+
+
+def _implied(keys: set[str]) -> str:
+    """The process that keys of an arrival are of, where none is stated."""
+    first = next((key for key in ("cv", "rate", "ramp", "concurrency", "ramp_up") if key in keys), "")
+    return {"": "all_at_once", "cv": "gamma", "rate": "poisson", "ramp": "poisson"}.get(first, "closed")
 
 
 def _replacing(stated: object, process: str, uses: _Use, allowed: set[str]) -> str:

@@ -349,6 +349,9 @@ _SERVING = {
     "latency_s": _of_requests("latency", "From a request's arrival to its last token."),
     "output_tokens_per_s": Metric("tokens/s", "tokens/s", "Tokens generated per second on the whole cluster."),
     "requests_per_s": Metric("requests/s", "requests/s", "Completed requests per second of the run."),
+    "sent_per_s": Metric(
+        "requests/s", "sent", "Requests sent per second, where workload.arrival.concurrency limits those in flight."
+    ),
     "goodput_requests_per_s": Metric(
         "requests/s", "goodput", "Completed requests per second that meet every limit of workload.slo."
     ),

@@ -20,7 +20,14 @@ from sightline.simulation.capacity import ENOUGH, Capacity, highest_rate, long_e
 from sightline.simulation.load import load_of
 from sightline.simulation.outcome import NO_ROOM, REFUSALS, Outcome
 from sightline.simulation.results.iterations import busy_by_bound, energy_j, in_a_sentence, pressure
-from sightline.simulation.results.summary import Summary, figures_from, percentiles_of, summary_of, unserved_warnings
+from sightline.simulation.results.summary import (
+    KEPT_UP,
+    Summary,
+    figures_from,
+    percentiles_of,
+    summary_of,
+    unserved_warnings,
+)
 from sightline.simulation.results.times import Interval, error_of_mean, student, too_few
 from sightline.simulation.serve import MANY_REQUESTS, Rows, serve_streamed
 from sightline.simulation.server import Load, Server, server_of
@@ -68,8 +75,6 @@ SPREAD_KEYS = (
     *("output_tokens_per_s", "requests_per_s", "goodput_requests_per_s"),
 )
 """Figures that follow the iteration times' own uncertainty."""
-KEPT_UP = 0.97
-"""Share of the arrivals' rate that a server answers at least if it keeps up."""
 NOTICED = 0.05
 """Share of the mean latency that waiting takes at least for anybody to notice it."""
 BEGINNING = 10_000
@@ -186,10 +191,13 @@ def _profile(
     is_drawn: bool,
 ) -> Profile:
     """The profile of a load, whose intervals come from simulating it again; ``remarks`` are those on its trace."""
-    slo = scenario.workload.slo
+    slo, totals = scenario.workload.slo, summary.totals
     figures = figures_from(summary, slo)
+    lasts_s = totals.last_arrival_s - totals.first_arrival_s
+    if scenario.workload.arrival.is_capped and lasts_s > 0.0:
+        figures["sent_per_s"] = (totals.requests - 1) / lasts_s
     growing: list[str] = []
-    if again is None or not summary.totals.requests:
+    if again is None or not totals.requests:
         figures["interval"] = {}
     else:
         if is_drawn:
@@ -297,9 +305,12 @@ def _load_warnings(server: Server, scenario: ServingScenario, figures: Mapping[s
             "highest rate that meets workload.slo"
         )
     arrival, in_flight = scenario.workload.arrival, figures["requests_per_s"] * (figures["latency_s"]["mean"] or 0.0)
-    if arrival.concurrency and arrival.process != "closed" and in_flight > HELD_BACK * arrival.concurrency:
+    if figures.get("sent_per_s") and in_flight > HELD_BACK * arrival.concurrency:
         places = f"workload.arrival.concurrency {arrival.concurrency} holds requests back"
-        yield f"{places}: {in_flight:.3g} are in flight on average, and times count from when each is sent"
+        yield (
+            f"{places}: {in_flight:.3g} are in flight on average, {figures['sent_per_s']:.3g} requests/s are sent, and "
+            "times count from then"
+        )
     scale = server.scenario.plan.autoscale
     if scale is not None and scale.target is None:
         target = usual_target(server.pools[0].facts.max_sequences)

@@ -31,7 +31,7 @@ from sightline.profile.metrics import limits_in_words, metric_of
 from sightline.progress import Progress
 from sightline.quantities import SECONDS, counted, format_quantity
 from sightline.scenario import GenerationPlan, Slo
-from sightline.simulation.capacity import ENOUGH
+from sightline.simulation.capacity import ENOUGH, searched_as
 from sightline.simulation.results.summary import answered, meets, times_within
 from sightline.simulation.simulate import simulate
 from sightline.validators import unusual
@@ -232,7 +232,7 @@ def _ranked(rank: int, one: Placed, key: str) -> RankedPlan:
 
 
 def _plan(trial: Trial, figures: Mapping[str, Any], key: str, **place: Any) -> RankedPlan:
-    profile = trial.profile.replace(capacity_requests_per_s=trial.capacity.rate)
+    profile = trial.profile
     value = figures[key]
     value = float("nan") if value is None else value
     return RankedPlan(profile=profile, value=value, obstacles=obstacles(profile.scenario), figures=figures, **place)
@@ -336,13 +336,14 @@ def _assumptions(
     each = f"(latency + {format_quantity(found.think_s, SECONDS)} think time)" if found.think_s else "latency"
     devices = {space.scenario.cluster.device.name: space.scenario.cluster.device for space in spaces}
     fewest = ", with the replicas the load needs" if found.stated else ""
+    as_searched = f"; {said}" if (said := searched_as(scenario)) else ""
     plain = next((f"; plan {rank} is the best without" for rank, one in shown if one.trial.finalist.keeps_numerics), "")
     return {
         "search": f"priced {found.swept.evaluated:,} plans of {len(found.swept.finalists):,} layouts in a steady loop, "
         f"simulated {len(found.brief)} of them briefly and the best {len(found.trials)} closely{fewest}",
         **({"quantization": f"{UNKNOWN_QUALITY}{plain}"} if is_of_any_format(spaces) else {}),
         "capacity": f"the highest request rate at which {slo.percentile:g} % of the requests meet "
-        f"{_limits(slo)}; the objective goodput is that rate per device",
+        f"{_limits(slo)}{as_searched}; the objective goodput is that rate per device",
         "times": f"percentiles of {' and '.join(metric_of(key).label for key in LATENCIES)} are at {at}",
         "users": f"capacity x {each}: each user sends the next request after the answer",
         "cost": f"cost per million output tokens at {'the load' if found.stated else 'the capacity'}",

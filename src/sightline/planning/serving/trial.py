@@ -26,7 +26,7 @@ from sightline.simulation.capacity import (
     users_at,
     with_requests,
 )
-from sightline.simulation.results.summary import meets, worst_share
+from sightline.simulation.results.summary import keeps_slo, meets, short_of_rate, worst_share
 from sightline.simulation.server import Server, server_of
 from sightline.simulation.simulate import profile_of
 
@@ -96,7 +96,7 @@ class Trial:
         scenario = self.finalist.scenario
         profile, slo = profile_of(server_of(scenario), scenario, intervals=False), objective_in(scenario)
         good = worst_share(profile)
-        said = (
+        said = short_of_rate(profile) or (
             f"{100 * good:.3g} % of the requests meet the limits with plan.replicas {scenario.plan.replicas}, "
             f"{slo.percentile:g} % required; {MANY_MORE} times the replicas are not enough either"
         )
@@ -188,10 +188,9 @@ def _other_limits(of: Trial) -> Iterator[int]:
 
 def _trial(finalist: Finalist, server: Server, found: Capacity, stated: Profile | None, how: Precision) -> Trial:
     """A plan with what was found, and its load at the stated times."""
-    slo = objective_in(finalist.scenario)
     best = found.tried[-1].profile if found.unbroken else found.profile
     nearest = max(found.tried, key=lambda one: one.lasting).profile
-    profile = stated or best or nearest
+    profile = _light(stated or best or nearest).replace(capacity_requests_per_s=found.rate)
     # Outcomes have a row for every request and iteration of every rate.
     tried_alone = tuple(replace(one, profile=_light(one.profile)) for one in found.tried)
     return Trial(
@@ -200,10 +199,10 @@ def _trial(finalist: Finalist, server: Server, found: Capacity, stated: Profile 
         how=how,
         most_running=0 if best is None or best.outcome is None else int(best.outcome.work.sums["most_running"].max()),
         capacity=replace(found, tried=tried_alone),
-        profile=_light(profile),
+        profile=profile,
         at_capacity=None if best is None else _light(best),
         lowest=nearest if best is None else _light(nearest),
-        meets=meets(worst_share(profile), slo),
+        meets=keeps_slo(profile),
     )
 
 
@@ -303,7 +302,7 @@ def fewest(
     def keeps(place: int) -> bool:
         nonlocal load
         profile = run(allowed[place])
-        if not meets(worst_share(profile), slo):
+        if not keeps_slo(profile):
             return False
         longer = longer_by(load, float(profile.requests_per_s) * profile.latency_s["mean"])
         if longer is load:

@@ -137,6 +137,38 @@ def meets(good_share: float | None, slo: "Slo") -> bool:
     return good_share is not None and good_share >= slo.percentile / 100.0 * (1.0 - ROUNDING)
 
 
+KEPT_UP = 0.97
+"""Share of a rate that is sent, answered or served at least if it is kept up with."""
+
+
+def short_of_rate(profile: "Profile") -> str:
+    """Return why a load is not served at the rate that it states, whatever the times of its requests; empty if it is.
+
+    Of few requests those sent per second are off by chance, as the square root of their number.
+    """
+    arrival, sent, capacity = profile.scenario.workload.arrival, profile.sent_per_s, profile.capacity_requests_per_s
+    requests = (profile.completed or 0) + (profile.failed or 0) + sum((profile.refused or {}).values())
+    if arrival.rate is None or not requests:
+        return ""
+    if sent is not None and sent < min(KEPT_UP, 1.0 - 3.0 * requests**-0.5) * arrival.rate:
+        return (
+            f"only {sent:.3g} of {arrival.rate:g} requests/s are sent, because workload.arrival.concurrency "
+            f"{arrival.concurrency} holds the others back"
+        )
+    if capacity is not None and capacity < KEPT_UP * arrival.rate:
+        return f"{arrival.rate:g} requests/s exceed the capacity, {capacity:.3g}, so waits grow"
+    return ""
+
+
+def keeps_slo(profile: "Profile") -> bool:
+    """Return whether a load is served at its rate and as many requests as its objective asks keep their limits.
+
+    True without an objective.
+    """
+    slo = profile.scenario.workload.slo
+    return slo is None or (meets(worst_share(profile), slo) and not short_of_rate(profile))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
     """Sums over requests; times and tokens are those of completed ones."""
@@ -163,6 +195,7 @@ class Totals:
     """Requests that another replica decodes than processed their prompt."""
     first_arrival_s: float = np.inf
     """Of all requests."""
+    last_arrival_s: float = -np.inf
     last_token_s: float = -np.inf
 
     @property
@@ -189,7 +222,7 @@ class Totals:
         """The sums of both."""
         sums = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(Totals)}
         sums["first_arrival_s"] = min(self.first_arrival_s, other.first_arrival_s)
-        sums["last_token_s"] = max(self.last_token_s, other.last_token_s)
+        sums |= {name: max(getattr(self, name), getattr(other, name)) for name in ("last_arrival_s", "last_token_s")}
         return Totals(**sums)
 
 
@@ -214,6 +247,7 @@ def totals_of(outcome: Outcome, times: Answered, slo: "Slo | None" = None) -> To
         queues=int((~np.isnan(times.queue_s)).sum()),
         transfers=int((~np.isnan(times.transfer_s)).sum()),
         first_arrival_s=float(outcome.requests.arrival_s.min(initial=np.inf)),
+        last_arrival_s=float(outcome.requests.arrival_s.max(initial=-np.inf)),
         last_token_s=float(outcome.last_token_s[done].max(initial=-np.inf)),
     )
 
