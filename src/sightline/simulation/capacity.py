@@ -141,11 +141,6 @@ def longer(scenario: ServingScenario, needed: float) -> ServingScenario:
     return scenario if shape is None or count <= shape.count else with_requests(scenario, count)
 
 
-def longer_by(scenario: ServingScenario, running: float) -> ServingScenario:
-    """Return the scenario with enough requests for a run with so many requests in flight to reach a steady state."""
-    return longer(scenario, ENOUGH * running)
-
-
 def long_enough(scenario: ServingScenario, rate: float) -> ServingScenario:
     """Return the scenario with enough requests to measure a rate near this one to `WITHIN`.
 

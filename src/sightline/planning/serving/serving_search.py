@@ -202,7 +202,11 @@ class Simulated:
     stopped: bool = False
 
     def best(self, top: int) -> list[Placed]:
-        """Return the best plans in order; of those that are as good as the best the simplest comes first."""
+        """Return the best plans in order.
+
+        Of those that are as good as the best the simplest comes first, of equal rents for the stated load that which
+        serves most.
+        """
         key = self.compared.ranked_as
         serving = [one for one in self.trials if one.at_capacity is not None]
         found = [(self.figures_of(one), one) for one in serving]
@@ -211,9 +215,10 @@ class Simulated:
             (replace(one.finalist.steady, figures={**one.finalist.steady.figures, key: _value(self, said)}), said, one)
             for said, one in found
         ]
-        plans.sort(key=lambda of: float(ascending(key, of[0].figures[key])))
+        plans.sort(key=lambda of: self.rank_value(of[-1]))
         by_plan = {id(plan): (one, said) for plan, said, one in plans}
-        return [Placed(place, *by_plan[id(place.plan)]) for place in ranked(key, [plan for plan, *_ in plans], top)]
+        places = ranked(key, [plan for plan, *_ in plans], top, simplest=not self.stated)
+        return [Placed(place, *by_plan[id(place.plan)]) for place in places]
 
     def figures_of(self, one: Trial) -> dict[str, Any]:
         """Return the results of a plan by key."""
@@ -221,9 +226,10 @@ class Simulated:
             self.known[one] = figures_of(one, self.think_s, stated=self.stated)
         return self.known[one]
 
-    def rank_value(self, one: Trial) -> float:
+    def rank_value(self, one: Trial) -> tuple[float, float]:
         """What a plan is compared by; smaller is better, and a plan that serves nothing is no better than any."""
-        return float(ascending(self.compared.ranked_as, _value(self, self.figures_of(one)))) if one.rate else inf
+        value = float(ascending(self.compared.ranked_as, _value(self, self.figures_of(one)))) if one.rate else inf
+        return value, -one.rate if self.stated else 0.0
 
     def contenders(self, of: Sequence[Trial], top: int, margin: float) -> list[Trial]:
         """Return so many of the best plans of some and those not far behind the first; those that serve, if any do."""
@@ -461,9 +467,15 @@ def _least_rent(found: Simulated, spaces: Sequence[ServingSpace], top: int, prog
         if _rent(one) * least > last:
             continue
         few = fewest(one, _replicas(one), allowed_counts(spaces), progress.check)
+        for other in () if few is None else other_sizes(one):
+            fewer = int(few.scenario.plan.replicas) - 1
+            few = fewest(other, fewer, allowed_counts(spaces), progress.check) or few
         if few is not None:
             found.sized.append((_rent(few), few))
     _add_cheapest(found, top, progress)
+    for trial in sorted(found.trials, key=found.rank_value)[:1]:
+        _improve(found, trial, progress)
+    _confirm(found, progress)
     if is_of_any_format(spaces):
         _as_checkpoint(found, spaces, progress)
     for one in () if found.sized else found.swept.finalists[:NEAREST]:

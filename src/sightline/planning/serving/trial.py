@@ -22,7 +22,7 @@ from sightline.simulation.capacity import (
     Tried,
     highest_rate,
     lasting_share,
-    longer_by,
+    longer,
     users_at,
     with_requests,
 )
@@ -304,12 +304,12 @@ def fewest(
         profile = run(allowed[place])
         if not keeps_slo(profile):
             return False
-        longer = longer_by(load, float(profile.requests_per_s) * profile.latency_s["mean"])
-        if longer is load:
-            return True
-        # In a short run a queue that goes on growing is short too.
-        load = longer
-        return meets(lasting_share(run(allowed[place]), slo), slo)
+        enough = longer(load, max(WITHIN**-2, ENOUGH * float(profile.requests_per_s) * profile.latency_s["mean"]))
+        if enough is not load:
+            # In a short run a queue that goes on growing is short too.
+            load = enough
+            profile = run(allowed[place])
+        return meets(lasting_share(profile, slo), slo)
 
     guess = ceil(one.lengths.requests_per_s / one.requests_per_s) if one.requests_per_s else 1
     first = sum(count < guess for count in allowed)
