@@ -42,9 +42,14 @@ STRIDE = 1_000_003
 
 def drawn_again(scenario: ServingScenario) -> Iterator[ServingScenario]:
     """Yield the scenario with other seeds; none for a trace or a long load."""
+    shape = scenario.workload.requests
+    if shape is not None and shape.count <= MOST_REQUESTS:
+        yield from other_seeds(scenario)
+
+
+def other_seeds(scenario: ServingScenario) -> Iterator[ServingScenario]:
+    """Yield the scenario with other seeds."""
     workload = scenario.workload
-    if workload.requests is None or workload.requests.count > MOST_REQUESTS:
-        return
     for draw in range(1, DRAWS + 1):
         yield replace(scenario, workload=replace(workload, seed=workload.seed + draw * STRIDE))
 

@@ -33,7 +33,7 @@ from sightline.quantities import SECONDS, counted, format_quantity
 from sightline.scenario import GenerationPlan, Slo
 from sightline.simulation.capacity import ENOUGH, searched_as
 from sightline.simulation.results.summary import answered, meets, times_within
-from sightline.simulation.simulate import simulate
+from sightline.simulation.simulate import DRAWS, simulate
 from sightline.validators import unusual
 
 LAYOUT_FIELDS = ("tensor_parallel", "pipeline_parallel", "data_parallel", "expert_parallel", "replicas")
@@ -345,7 +345,8 @@ def _assumptions(
         "capacity": f"the highest request rate at which {slo.percentile:g} % of the requests meet "
         f"{_limits(slo)}{as_searched}; the objective goodput is that rate per device",
         "times": f"percentiles of {' and '.join(metric_of(key).label for key in LATENCIES)} are at {at}",
-        "users": f"capacity x {each}: each user sends the next request after the answer",
+        "users": f"capacity x {each}: each user sends the next request after the answer"
+        + (f"; in the mean over {DRAWS + 1} streams of requests" if found.compared.key == "most_users" else ""),
         "cost": f"cost per million output tokens at {'the load' if found.stated else 'the capacity'}",
     } | price_assumptions(devices)
 

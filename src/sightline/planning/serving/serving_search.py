@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil, inf
-from statistics import median
+from statistics import fmean, median
 from typing import Any, NamedTuple
 
 from sightline.errors import InputError
@@ -36,6 +36,7 @@ from sightline.scenario import GenerationPlan, ServingScenario
 from sightline.scenario.rules import ENGINE_DEGREES
 from sightline.scenario.space import Space
 from sightline.simulation.deployment import alike
+from sightline.simulation.simulate import other_seeds
 
 HOUR_S = 3600.0
 GOODPUT = "goodput_requests_per_s_per_device"
@@ -198,6 +199,8 @@ class Simulated:
     """Layouts with the replicas that the stated load needs, each with its rent per hour."""
     known: dict[Trial, dict[str, Any]] = field(default_factory=dict)
     """Results of plans that were worked out so far."""
+    users_per_stream: float = 1.0
+    """Users of the best plan in the mean over streams of requests, over those with the stated seed."""
     unfit: int = 0
     stopped: bool = False
 
@@ -223,7 +226,8 @@ class Simulated:
     def figures_of(self, one: Trial) -> dict[str, Any]:
         """Return the results of a plan by key."""
         if one not in self.known:
-            self.known[one] = figures_of(one, self.think_s, stated=self.stated)
+            figures = figures_of(one, self.think_s, stated=self.stated)
+            self.known[one] = {**figures, "most_users": int(self.users_per_stream * figures["most_users"])}
         return self.known[one]
 
     def rank_value(self, one: Trial) -> tuple[float, float]:
@@ -321,6 +325,8 @@ def search(
             _least_rent(found, spaces, top, progress)
         else:
             _highest_rates(found, spaces, top, progress)
+        if objective == "users":
+            _over_streams(found, progress)
     except Cancelled:
         found.stopped = True
         found.trials = found.trials or list(found.brief)
@@ -424,6 +430,25 @@ def _confirm(found: Simulated, progress: Progress) -> None:
     """Simulate the best as a single plan is simulated, and those that come near, until one of these is the best."""
     while left := [one for one in found.contenders(found.trials, 1, NEAR) if one.rate and one.how is not WHOLE]:
         found.again(left[0], WHOLE, progress)
+
+
+def _over_streams(found: Simulated, progress: Progress) -> None:
+    """Scale users to the mean over several streams of requests, by what the best plan has in each.
+
+    Near its capacity a plan's latency, and so its users, is that of the bursts and lengths that a seed draws; all plans
+    share these, so that their ratios are known much better than the users of any.
+    """
+    best = min(found.trials, key=found.rank_value, default=None)
+    space = None if best is None else best.finalist.space
+    if best is None or space is None or not best.rate or space.scenario.workload.requests is None:
+        return
+    users = [best.users(found.think_s)]
+    for asked in progress.over([*other_seeds(space.scenario)], "simulating other streams of requests"):
+        drawn = best.finalist._replace(space=replace(space, scenario=asked))
+        trial = tried(drawn, best.rate, progress.check, best.how, server=best.server)
+        users += [trial.users(found.think_s)] if trial is not None else []
+    found.users_per_stream = fmean(users) / max(users[0], 1)
+    found.known.clear()
 
 
 def _one_of_each_choice(found: Simulated, progress: Progress) -> None:

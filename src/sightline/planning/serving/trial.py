@@ -146,11 +146,15 @@ def tried(
 
 def with_its_limit(of: Trial, check: Callable[[], None], how: Precision) -> Trial:
     """Return a plan with the limit of sequences under which it serves the most, where none is stated."""
+    best = of
     for limit in _other_limits(of):
-        own = of.finalist._replace(max_sequences=limit)
-        other = tried(own, MORE * of.rate, check, how, least=MORE * of.rate)
-        of = other if other is not None and other.rate else of
-    return of
+        own, least = of.finalist._replace(max_sequences=limit), (MORE if best is of else 1.0 + how.within) * best.rate
+        other = tried(own, least, check, how, least=least)
+        if other is not None and other.rate:
+            best = other
+        elif best is not of:
+            break
+    return best
 
 
 def _as_long_as(scenario: ServingScenario, how: Precision, in_flight: float, turns: float) -> ServingScenario:
@@ -171,19 +175,21 @@ def _as_long_as(scenario: ServingScenario, how: Precision, in_flight: float, tur
 def _other_limits(of: Trial) -> Iterator[int]:
     """Yield limits of the sequences that run at a time, where none is stated, under which a plan may serve more.
 
-    Twice the engine's own where all of these run; else a little above what it has in the mean, so that bursts wait in
-    the queue in place of slowing down everybody.
+    Twice the engine's own where all of these run; else from a little above what it has in the mean up to what it has at
+    most, so that bursts wait in the queue in place of slowing down everybody.
     """
     # Without a limit on the time in it any queue would do.
     counts_waiting = bool(objective_in(of.finalist.scenario).limits.keys() & WAITS)
     if of.at_capacity is None or of.finalist.space.scenario.plan.max_sequences or not counts_waiting:
         return
     facts = of.server.pools[-1].facts
-    steady = STEADY * of.rate * float(of.at_capacity.latency_s["mean"]) / facts.replicas
+    limit = STEADY * of.rate * float(of.at_capacity.latency_s["mean"]) / facts.replicas
     if of.most_running >= facts.max_sequences:
         yield 2 * facts.max_sequences
-    elif (fewer := rounded_up(steady / LIMIT_STEP) * LIMIT_STEP) < of.most_running:
-        yield int(fewer)
+        return
+    while (fewer := int(rounded_up(limit / LIMIT_STEP)) * LIMIT_STEP) < of.most_running:
+        yield fewer
+        limit = STEADY * fewer
 
 
 def _trial(finalist: Finalist, server: Server, found: Capacity, stated: Profile | None, how: Precision) -> Trial:
