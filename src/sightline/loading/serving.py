@@ -1,6 +1,7 @@
 """``workload.arrival`` of serving: when requests arrive."""
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import replace
 from itertools import pairwise
 from math import inf
@@ -58,7 +59,7 @@ def read_arrival(stated: object, complaints: Complaints, *, has_trace: bool, tur
     values = dict(checked.values)
     ramp = _ramp(values.pop("ramp"), complaints) if "ramp" in values else ()
     stated_keys = {*values, *checked.wrong, *(("ramp",) if ramp else ())}
-    process = values.setdefault("process", "trace" if has_trace else _implied(stated_keys))
+    process = values.setdefault("process", "trace" if has_trace else implied_process(stated_keys))
     if process == "trace" and not has_trace:
         complaints.add(
             f"workload.arrival.process is trace but workload.trace is missing; allowed: {', '.join(PROCESSES)}"
@@ -81,8 +82,8 @@ def read_arrival(stated: object, complaints: Complaints, *, has_trace: bool, tur
     return description_of(Arrival, {**values, "ramp": ramp})
 
 
-def _implied(keys: set[str]) -> str:
-    """The process that keys of an arrival are of, where none is stated."""
+def implied_process(keys: Container[str]) -> str:
+    """Return the process that keys of an arrival are of, where none is stated."""
     first = next((key for key in ("cv", "rate", "ramp", "concurrency", "ramp_up") if key in keys), "")
     return {"": "all_at_once", "cv": "gamma", "rate": "poisson", "ramp": "poisson"}.get(first, "closed")
 
@@ -246,8 +247,11 @@ def _sessions(stated: object, base: Path, complaints: Complaints) -> Sessions | 
 
 
 def _slo(stated: object, complaints: Complaints, remarks: list[str]) -> Slo | None:
+    before = len(complaints.problems)
     values = dict(check(keys_of(Slo), stated, "workload.slo", complaints).values)
     classes = _classes(values.pop("classes", ()), complaints)
+    if len(complaints.problems) > before:
+        return None
     if isinstance(stated, Mapping) and not {"ttft", "tpot", "latency"} & values.keys() and not classes:
         complaints.add("workload.slo has no limit; needed: ttft, tpot or latency, such as 500 ms")
     for key, plain in stated.items() if isinstance(stated, Mapping) else ():
@@ -267,10 +271,11 @@ def _classes(stated: Any, complaints: Complaints) -> tuple[SloClass, ...]:
         return ()
     read = [built(SloClass, each, f"workload.slo.classes[{i}]", complaints) for i, each in enumerate(stated)]
     classes = tuple(each for each in read if each is not None)
-    shares, names = sum(each.share for each in classes), {each.name for each in classes}
-    if classes and len(classes) == len(read) and (abs(shares - 1.0) > ROUNDING or len(names) < len(read)):
-        named = f"{len(names)} {'name' if len(names) == 1 else 'names'}"
-        complaints.add(f"workload.slo.classes have shares of {shares:g} and {named}; allowed: 1, and a name for each")
+    shares, names = sum(each.share for each in classes), Counter(each.name for each in classes)
+    if classes and len(classes) == len(read) and abs(shares - 1.0) > ROUNDING:
+        complaints.add(f"workload.slo.classes have shares of {shares:g}; allowed: shares that add up to 1")
+    twice = (name for name, count in names.items() if count > 1)
+    complaints.add(*(f"workload.slo.classes has {show(name)} twice; allowed: a name for each" for name in twice))
     return classes
 
 
