@@ -265,7 +265,10 @@ def test_sweeps_and_overrides_reach_a_load():
         ),
         ({"slo": {"tfft": 1}}, "workload.slo.tfft is not a known key - did you mean 'ttft'?"),
         ({"slo": {"classes": [{"name": "chat", "share": 0.5, "ttft": 1}]}}, "workload.slo.classes have shares of 0.5"),
-        ({"slo": {"ttft_p90": 1}}, "workload.slo.ttft_p90 is not a known key; use ttft and workload.slo.percentile: 90"),
+        (
+            {"slo": {"ttft_p90": 1}},
+            "workload.slo.ttft_p90 is not a known key; use ttft and workload.slo.percentile: 90",
+        ),
         ({"slo": {"itl": 1}}, "workload.slo.itl is not a known key - did you mean 'tpot'?"),
         ({"slo": {"classes": [{"name": "a", "share": 0.5, "ttft": 1}] * 2}}, "workload.slo.classes has 'a' twice"),
         ({"slo": {"classes": [{"name": "a", "shar": 1, "ttft": 1}]}}, "workload.slo.classes[0].shar is not a known"),

@@ -46,8 +46,9 @@ def neighbours(best: Placed, found: Simulated, free: Collection[str]) -> list[Ne
     are simulated.
     """
     searched = {name.rpartition(".")[2] for name in free}
-    said = [_fewer_replicas(best.trial)] if found.stated and best.trial.finalist.scenario.plan.replicas > 1 else []
     finalist, against = best.trial.finalist, None
+    several = finalist.scenario.plan.replicas > 1 and not finalist.steady.variant.pooled
+    said = [_fewer_replicas(best.trial)] if found.stated and several else []
     for stated, plan in single_changes(finalist.scenario, finalist.space):
         names = {name.rpartition(".")[2] for name in stated}
         if not names <= searched:
@@ -103,7 +104,7 @@ def _why_not(better: Trial, found: Simulated) -> str:
 def alternatives(best: Placed, found: Simulated, spaces: Sequence[ServingSpace]) -> list[Neighbour]:
     """Return the best plan that was simulated with each other choice - an engine, a cluster - the least loss first."""
     own = choices_of(best.trial.finalist)
-    there = [choices_of(one) for one in found.swept.finalists]
+    there = [choices_of(one) for one in (*found.swept.finalists, *(of.finalist for of in found.trials))]
     asked = [{"plan.framework": one} for space in spaces for one in space.values.get("framework") or ()]
     said = []
     for key, chosen in own.items():

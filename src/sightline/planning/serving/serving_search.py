@@ -24,9 +24,12 @@ from sightline.planning.serving.trial import (
     Trial,
     allowed_counts,
     fewest,
+    first_that,
     is_of_stated_load,
+    largest,
     objective_in,
     of_one_replica,
+    on_devices,
     tried,
     with_its_limit,
 )
@@ -155,6 +158,8 @@ IMPROVED = 3
 """Layouts that are tried with other sizes of iterations and limits of sequences."""
 DOUBT = 4.0
 """Times what its steady loop promises at most that a layout may serve."""
+LEAST_POOLED = 2
+"""Devices of prefill and decode workers at least."""
 MOST_SIZED = 3
 """Layouts whose fewest replicas are looked for at most, for each plan that is asked for."""
 NEAREST = 3
@@ -491,12 +496,11 @@ def _least_rent(found: Simulated, spaces: Sequence[ServingSpace], top: int, prog
         least = max(ceil(one.lengths.requests_per_s / one.most_per_s), 1)
         if _rent(one) * least > last:
             continue
-        few = fewest(one, _replicas(one), allowed_counts(spaces), progress.check)
-        for other in () if few is None else other_sizes(one):
-            fewer = int(few.scenario.plan.replicas) - 1
-            few = fewest(other, fewer, allowed_counts(spaces), progress.check) or few
+        few = _fewest_of_any_size(one, spaces, progress)
         if few is not None:
             found.sized.append((_rent(few), few))
+    for space in largest(spaces):
+        found.sized += [(_rent(few), few) for few in _fewest_of_pools(found, space, progress)]
     _add_cheapest(found, top, progress)
     for trial in sorted(found.trials, key=found.rank_value)[:1]:
         _improve(found, trial, progress)
@@ -512,9 +516,48 @@ def _least_rent(found: Simulated, spaces: Sequence[ServingSpace], top: int, prog
             found.trials.append(trial.as_stated())
 
 
+def _fewest_of_any_size(one: Finalist, spaces: Sequence[ServingSpace], progress: Progress) -> Finalist | None:
+    """Return a layout of one replica with the fewest replicas that serve the stated load; None where none do.
+
+    Fewer may, with iterations of another size.
+    """
+    counts = allowed_counts(spaces)
+    few = fewest(one, _replicas(one), counts, progress.check)
+    for other in () if few is None else other_sizes(one):
+        few = fewest(other, int(few.scenario.plan.replicas) - 1, counts, progress.check) or few
+    return few
+
+
+def _fewest_of_pools(found: Simulated, space: ServingSpace, progress: Progress) -> Iterator[Finalist]:
+    """Yield the layout of prefill and decode workers that serves the stated load on the fewest devices, if any does."""
+    devices, serving = space.scenario.cluster.devices, dict[int, Finalist]()
+    if "disaggregate" not in space.values or devices < LEAST_POOLED:
+        return
+
+    def serves(place: int) -> bool:
+        progress.check()
+        swept = sweep([on_devices(space, place + LEAST_POOLED)], found.compared.ranked_as, SILENT).finalists
+        for one in [one for one in swept if one.steady.variant.pooled][:MOST_PAIRS]:
+            own = int(one.scenario.plan.replicas)
+            few = fewest(one, own, (own,), progress.check)
+            if few is not None:
+                serving[place] = few
+                return True
+        return False
+
+    of_others = min((few.scenario.cluster.devices for _, few in found.sized), default=devices)
+    place = first_that(serves, devices + 1 - LEAST_POOLED, max(min(of_others, devices) - LEAST_POOLED, 0))
+    if place is not None:
+        yield serving[place]
+
+
 def _add_cheapest(found: Simulated, top: int, progress: Progress) -> None:
-    for _, few in sorted(found.sized, key=lambda of: of[0])[:top]:
-        _add(found, few, progress)
+    """Add so many of the cheapest layouts, and the cheapest with each choice."""
+    seen: set[tuple[str, str]] = set()
+    for place, (_, few) in enumerate(sorted(found.sized, key=lambda of: of[0])):
+        if place < top or not _choices(few) <= seen:
+            _add(found, few, progress)
+            seen |= _choices(few)
 
 
 def _add(found: Simulated, one: Finalist, progress: Progress) -> None:

@@ -239,14 +239,26 @@ def is_of_stated_load(spaces: Sequence[ServingSpace], objective: str) -> bool:
 
 def of_one_replica(spaces: Sequence[ServingSpace]) -> list[ServingSpace]:
     """Return spaces of one replica each, of every size that fits in the largest cluster of a kind of devices."""
-    largest: dict[tuple[str, str], ServingSpace] = {}
+    return [one for space in largest(spaces) for one in _by_size(space)]
+
+
+def largest(spaces: Sequence[ServingSpace]) -> list[ServingSpace]:
+    """Return the space of the largest cluster of each kind of devices, and of each other choice."""
+    found: dict[tuple[str, str], ServingSpace] = {}
     for space in spaces:
         others = {key: value for key, value in space.options.items() if key.partition(".")[0] != "cluster"}
         kind = str(fields_of(space.scenario.cluster.device)), str(others)
-        known = largest.get(kind)
+        known = found.get(kind)
         if known is None or known.scenario.cluster.devices < space.scenario.cluster.devices:
-            largest[kind] = space
-    return [one for space in largest.values() for one in _by_size(space)]
+            found[kind] = space
+    return [*found.values()]
+
+
+def on_devices(space: ServingSpace, count: int) -> ServingSpace:
+    """Return a space on so many of its devices."""
+    whole = space.scenario.cluster
+    scenario = replace(space.scenario, cluster=resizer(whole)(count))
+    return replace(space, scenario=scenario, clusters=(), options={**space.options, **devices_setting(whole)})
 
 
 def _by_size(space: ServingSpace) -> Iterator[ServingSpace]:
@@ -254,19 +266,17 @@ def _by_size(space: ServingSpace) -> Iterator[ServingSpace]:
     whole = space.scenario.cluster
     counts = space.values.get("replicas", (int(space.scenario.plan.replicas),)) or (1,)
     for size in _sizes(whole, whole.devices // min(counts)):
-        cluster = resizer(whole)(size)
-        plan = replace(space.scenario.plan, replicas=1)
+        of = on_devices(space, size)
         yield replace(
-            space,
-            scenario=replace(space.scenario, cluster=cluster, plan=plan),
-            # Pools are of several sizes; they are searched on the devices that there are.
+            of,
+            scenario=replace(of.scenario, plan=replace(of.scenario.plan, replicas=1)),
+            # Pools are of several sizes, and searched by themselves.
             values={
                 **space.values,
                 "replicas": (1,),
                 **({"disaggregate": (False,)} if "disaggregate" in space.values else {}),
             },
-            clusters=(cluster, whole),
-            options={**space.options, **devices_setting(whole)},
+            clusters=(of.scenario.cluster, whole),
         )
 
 
@@ -319,11 +329,11 @@ def fewest(
 
     guess = ceil(one.lengths.requests_per_s / one.requests_per_s) if one.requests_per_s else 1
     first = sum(count < guess for count in allowed)
-    place = _first_that(keeps, len(allowed), min(first, len(allowed) - 1))
+    place = first_that(keeps, len(allowed), min(first, len(allowed) - 1))
     return None if place is None else one.replicated(allowed[place])
 
 
-def _first_that(keeps: Callable[[int], bool], count: int, guess: int) -> int | None:
+def first_that(keeps: Callable[[int], bool], count: int, guess: int) -> int | None:
     """Return the first place from which on all keep something, of so many, beginning at a guess; None for none."""
     low, high, place, step = -1, count, guess, 1
     while high - low > 1:
