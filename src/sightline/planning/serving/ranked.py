@@ -336,12 +336,14 @@ def _assumptions(
     at = "the load" if has_times(scenario) else "the capacity"
     each = f"(latency + {format_quantity(found.think_s, SECONDS)} think time)" if found.think_s else "latency"
     devices = {space.scenario.cluster.device.name: space.scenario.cluster.device for space in spaces}
-    fewest = ", with the replicas the load needs" if found.stated else ""
+    tries = (
+        f"sized {len(found.sized)} for the load" if found.stated else f"simulated {len(found.brief)} of them briefly"
+    )
     as_searched = f"; {said}" if (said := searched_as(scenario)) else ""
     plain = next((f"; plan {rank} is the best without" for rank, one in shown if one.trial.finalist.keeps_numerics), "")
     return {
         "search": f"priced {found.swept.evaluated:,} plans of {len(found.swept.finalists):,} layouts in a steady loop, "
-        f"simulated {len(found.brief)} of them briefly and the best {len(found.trials)} closely{fewest}",
+        f"{tries} and simulated the best {len(found.trials)} closely",
         **({"quantization": f"{UNKNOWN_QUALITY}{plain}"} if is_of_any_format(spaces) else {}),
         "capacity": f"the highest request rate at which {slo.percentile:g} % of the requests meet "
         f"{_limits(slo)}{as_searched}; the objective goodput is that rate per device",

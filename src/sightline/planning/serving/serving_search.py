@@ -238,7 +238,8 @@ class Simulated:
     def rank_value(self, one: Trial) -> tuple[float, float]:
         """What a plan is compared by; smaller is better, and a plan that serves nothing is no better than any."""
         value = float(ascending(self.compared.ranked_as, _value(self, self.figures_of(one)))) if one.rate else inf
-        return value, -one.rate if self.stated else 0.0
+        # Equal rents are the same but for rounding.
+        return (float(f"{value:.9g}"), -one.rate) if self.stated else (value, 0.0)
 
     def contenders(self, of: Sequence[Trial], top: int, margin: float) -> list[Trial]:
         """Return so many of the best plans of some and those not far behind the first; those that serve, if any do."""
