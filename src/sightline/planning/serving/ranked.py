@@ -32,7 +32,7 @@ from sightline.progress import Progress
 from sightline.quantities import SECONDS, counted, format_quantity
 from sightline.scenario import GenerationPlan, Slo
 from sightline.simulation.capacity import ENOUGH, searched_as
-from sightline.simulation.results.summary import answered, meets, times_within
+from sightline.simulation.results.summary import answered, meets, short_of_rate, times_within
 from sightline.simulation.simulate import DRAWS, simulate
 from sightline.validators import unusual
 
@@ -243,7 +243,9 @@ def _about(best: Trial, found: Simulated) -> Iterator[str]:
     """Yield what the stated load is beside what the best plan serves, and that a load is too short to tell."""
     scenario, at_capacity = best.finalist.scenario, best.at_capacity
     rate = scenario.workload.arrival.rate
-    if not (found.stated or best.meets):
+    if not (found.stated or best.meets) and rate is not None and best.rate >= rate:
+        yield f"{short_of_rate(best.profile)}; without that the best plan serves up to {best.rate:.4g} requests/s"
+    elif not (found.stated or best.meets):
         shares = best.profile.good_shares or {}
         few = [f"{100 * of:.3g} % of {name}" for name, of in shares.items() if not meets(of, objective_in(scenario))]
         of_load = f"; of the load {' and '.join(few)} keep their limits" if few else ""
