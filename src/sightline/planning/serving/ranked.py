@@ -308,6 +308,8 @@ def _needed(trial: Trial) -> dict[str, Any]:
     slo, outcome = objective_in(trial.finalist.scenario), trial.lowest.outcome
     if outcome is None or not trial.lowest.completed:
         return {}
+    if short_of_rate(trial.lowest):
+        return {"workload.arrival.concurrency": "null"}
     missed = [
         {key.removesuffix("_s"): _as_typed(LOOSER * took) for key, took in times.items() if took > limits[key]}
         for times, limits in zip(times_within(answered(outcome), slo), slo.of_classes, strict=True)
