@@ -33,8 +33,7 @@ class Arrival:
 
     process: Process = "all_at_once"
     """poisson, gamma, constant (open: they do not wait for answers), closed (each of ``concurrency`` clients sends when
-    its last request is answered), all_at_once, trace (the times of the trace). Left out: poisson with a ``rate`` or
-    ``ramp``, gamma with ``cv``, closed with ``concurrency`` alone."""
+    its last request is answered), all_at_once, trace (the times of the trace). Left out: what other keys imply."""
     rate: Annotated[float | None, quantity(RATE)] = None
     """Requests per second in the long run; with a trace and its own times: these are scaled to that mean rate."""
     cv: Annotated[float, quantity(RATE)] = 1.0

@@ -310,7 +310,7 @@ def _load_warnings(server: Server, scenario: ServingScenario, figures: Mapping[s
             "highest rate that meets workload.slo"
         )
     arrival, in_flight = scenario.workload.arrival, figures["requests_per_s"] * (figures["latency_s"]["mean"] or 0.0)
-    if figures.get("sent_per_s") and in_flight > HELD_BACK * arrival.concurrency:
+    if figures.get("sent_per_s") and in_flight > HELD_BACK * (arrival.concurrency or 0):
         places = f"workload.arrival.concurrency {arrival.concurrency} holds requests back"
         yield (
             f"{places}: {in_flight:.3g} are in flight on average, {figures['sent_per_s']:.3g} requests/s are sent, and "

@@ -503,8 +503,8 @@ def _least_rent(found: Simulated, spaces: Sequence[ServingSpace], top: int, prog
     for space in largest(spaces):
         found.sized += [(_rent(few), few) for few in _fewest_of_pools(found, space, progress)]
     _add_cheapest(found, top, progress)
-    for trial in sorted(found.trials, key=found.rank_value)[:1]:
-        _improve(found, trial, progress)
+    for best in sorted(found.trials, key=found.rank_value)[:1]:
+        _improve(found, best, progress)
     _confirm(found, progress)
     if is_of_any_format(spaces):
         _as_checkpoint(found, spaces, progress)
@@ -524,8 +524,9 @@ def _fewest_of_any_size(one: Finalist, spaces: Sequence[ServingSpace], progress:
     """
     counts = allowed_counts(spaces)
     few = fewest(one, _replicas(one), counts, progress.check)
-    for other in () if few is None else other_sizes(one):
-        few = fewest(other, int(few.scenario.plan.replicas) - 1, counts, progress.check) or few
+    for other in other_sizes(one):
+        if few is not None:
+            few = fewest(other, int(few.scenario.plan.replicas) - 1, counts, progress.check) or few
     return few
 
 
