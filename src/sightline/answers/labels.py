@@ -227,9 +227,8 @@ def _layout(plan: "Plan | GenerationPlan") -> list[str]:
 def _degrees(plan: Any) -> list[str]:
     """Parallel degrees other than 1."""
     fields = tuple(_DEGREES) if isinstance(plan, Plan) else _SERVED
-    return [f"{_DEGREES[field]} {getattr(plan, field)}" for field in fields if getattr(plan, field) != 1] or [
-        "one device"
-    ]
+    named = [f"{_DEGREES[field]} {getattr(plan, field)}" for field in fields if getattr(plan, field) != 1]
+    return named or ["one device"]
 
 
 def _formats(scenario: "GenerationScenario | ServingScenario") -> str:

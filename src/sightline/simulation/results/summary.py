@@ -156,7 +156,7 @@ def short_of_rate(profile: "Profile") -> str:
             f"{arrival.concurrency} holds the others back"
         )
     if capacity is not None and capacity < KEPT_UP * arrival.rate:
-        return f"{arrival.rate:g} requests/s exceed the capacity, {capacity:.3g}, so waits grow"
+        return f"{arrival.rate:g} requests/s exceed the capacity, {capacity:.3g}"
     return ""
 
 
