@@ -18,7 +18,7 @@ from sightline.loading.sources import check_file, numbered, stated_path
 from sightline.loading.traces import open_trace
 from sightline.quantities import RATE, SECONDS, Dimension, show
 from sightline.scenario import Arrival, RequestShape, Serve, ServingScenario, Sessions, Slo, SloClass
-from sightline.scenario.serving import MOST_PLAIN_S
+from sightline.scenario.serving import LIMITED, MOST_PLAIN_S
 from sightline.validators import Keys, Kind, as_stated, description_of, keys_of, quantity, text, tokens
 
 PROCESSES = ("poisson", "gamma", "constant", "closed", "all_at_once")
@@ -58,7 +58,7 @@ def read_arrival(stated: object, complaints: Complaints, *, has_trace: bool, tur
     checked = check(keys_of(Arrival), stated, "workload.arrival", complaints)
     values = dict(checked.values)
     ramp = _ramp(values.pop("ramp"), complaints) if "ramp" in values else ()
-    stated_keys = {*values, *checked.wrong, *(("ramp",) if ramp else ())}
+    stated_keys = {*values, *checked.wrong, *(("ramp",) if ramp else ())} - ({"think_time"} if turns else set())
     process = values.setdefault("process", "trace" if has_trace else implied_process(stated_keys))
     if process == "trace" and not has_trace:
         complaints.add(
@@ -84,7 +84,7 @@ def read_arrival(stated: object, complaints: Complaints, *, has_trace: bool, tur
 
 def implied_process(keys: Container[str]) -> str:
     """Return the process that keys of an arrival are of, where none is stated."""
-    first = next((key for key in ("cv", "rate", "ramp", "concurrency", "ramp_up") if key in keys), "")
+    first = next((key for key in ("cv", "rate", "ramp", "concurrency", "ramp_up", "think_time") if key in keys), "")
     return {"": "all_at_once", "cv": "gamma", "rate": "poisson", "ramp": "poisson"}.get(first, "closed")
 
 
@@ -285,6 +285,9 @@ def _remarks(scenario: ServingScenario) -> Iterator[str]:
     if slo is not None and slo.percentile <= 1:
         share = f"{slo.percentile:g}"
         yield f"workload.slo.percentile {share} means {share} % of the requests, not {PERCENT * slo.percentile:g} %"
+    for key in () if slo is None or not slo.classes else LIMITED:
+        if getattr(slo, key) is not None and all(getattr(each, key) is not None for each in slo.classes):
+            yield f"workload.slo.{key.removesuffix('_s')} has no effect; all classes have their own"
     priorities = {each.priority for each in slo.classes} if slo is not None else ()
     if len(priorities) > 1 and (scenario.plan.scheduler or scenario.plan.engine.serving.order) != "priority":
         yield "priorities of workload.slo.classes have no effect; use plan.scheduler priority"
