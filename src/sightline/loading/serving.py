@@ -285,10 +285,11 @@ def _remarks(scenario: ServingScenario) -> Iterator[str]:
     if slo is not None and slo.percentile <= 1:
         share = f"{slo.percentile:g}"
         yield f"workload.slo.percentile {share} means {share} % of the requests, not {PERCENT * slo.percentile:g} %"
-    for key in () if slo is None or not slo.classes else LIMITED:
-        if getattr(slo, key) is not None and all(getattr(each, key) is not None for each in slo.classes):
+    classes = () if slo is None else slo.classes
+    for key in LIMITED if classes else ():
+        if getattr(slo, key) is not None and all(getattr(each, key) is not None for each in classes):
             yield f"workload.slo.{key.removesuffix('_s')} has no effect; all classes have their own"
-    priorities = {each.priority for each in slo.classes} if slo is not None else ()
+    priorities = {each.priority for each in classes}
     if len(priorities) > 1 and (scenario.plan.scheduler or scenario.plan.engine.serving.order) != "priority":
         yield "priorities of workload.slo.classes have no effect; use plan.scheduler priority"
     if sessions is not None and sessions.prefix_tokens and not scenario.plan.prefix_cache:
