@@ -40,6 +40,16 @@ def test_a_load_of_requests_arrives_all_at_once_unless_it_says_how():
     assert (workload.sessions, workload.slo, workload.trace, workload.seed) == (None, None, None, 0)
 
 
+@pytest.mark.parametrize(
+    ("keys", "process"),
+    [("rate concurrency", "poisson"), ("ramp", "poisson"), ("rate cv", "gamma"), ("concurrency ramp_up", "closed")],
+)
+def test_keys_of_an_arrival_imply_its_process(keys: str, process: str) -> None:
+    values = {"rate": 4, "concurrency": 8, "cv": 2, "ramp_up": 1, "ramp": [[10, 1], [10, 2]]}
+    stated = scenario(arrival={key: values[key] for key in keys.split()})
+    assert sl.load(stated).workload.arrival.process == process
+
+
 def test_every_key_of_the_interface_is_read():
     lognormal = {"distribution": "lognormal", "mean": 1165, "cv": 0.5, "min": 16, "max": "4k"}
     workload = sl.load(
@@ -235,8 +245,8 @@ def test_sweeps_and_overrides_reach_a_load():
             "workload.arrival.concurrency does not apply to sessions",
         ),
         (
-            {"arrival": {"rate": 4}},
-            "workload.arrival.rate does not apply to process all_at_once, ",
+            {"arrival": {"rate": 4, "ramp_up": 1}},
+            "workload.arrival.ramp_up does not apply to process poisson, ",
         ),
         (
             {"arrival": {"process": "all_at_once", "rate": 4, "think_time": 0}, "sessions": {"turns": 2}},
@@ -255,6 +265,13 @@ def test_sweeps_and_overrides_reach_a_load():
         ),
         ({"slo": {"tfft": 1}}, "workload.slo.tfft is not a known key - did you mean 'ttft'?"),
         ({"slo": {"classes": [{"name": "chat", "share": 0.5, "ttft": 1}]}}, "workload.slo.classes have shares of 0.5"),
+        (
+            {"slo": {"ttft_p90": 1}},
+            "workload.slo.ttft_p90 is not a known key; use ttft and workload.slo.percentile: 90",
+        ),
+        ({"slo": {"itl": 1}}, "workload.slo.itl is not a known key - did you mean 'tpot'?"),
+        ({"slo": {"classes": [{"name": "a", "share": 0.5, "ttft": 1}] * 2}}, "workload.slo.classes has 'a' twice"),
+        ({"slo": {"classes": [{"name": "a", "shar": 1, "ttft": 1}]}}, "workload.slo.classes[0].shar is not a known"),
         ({"slo": {"classes": [{"name": "chat", "share": 1}]}}, "workload.slo.classes has one without a limit"),
         ({"slo": {"ttft": "1 GB"}}, "workload.slo.ttft is '1 GB'"),
         (

@@ -12,7 +12,7 @@ from sightline.profile import Profile
 from sightline.progress import Progress
 from sightline.scenario import Arrival
 from sightline.simulation.capacity import MOST_REQUESTS, WITHIN, at_rate, highest_rate, long_enough, searched_as
-from sightline.simulation.results.summary import figures_of
+from sightline.simulation.results.summary import figures_of, keeps_slo
 from sightline.simulation.simulate import find_capacity, simulate
 
 SLO = {"ttft": "1 s", "percentile": 90}
@@ -38,11 +38,25 @@ def test_the_highest_rate_is_found_from_any_beginning(first):
 
 
 def test_the_median_of_a_queue_that_grows_is_that_of_its_last_third():
-    found = highest_rate(serving(slo=SLO | {"percentile": 50}), queue, 8.0)
+    found = highest_rate(serving(slo={"ttft": "900 ms", "percentile": 50}), queue, 8.0)
     best = next(one for one in found.tried if one.rate == found.rate)
-    assert found.rate == pytest.approx(np.sqrt(0.9 / (0.01 * 82 / 99)), rel=WITHIN)
+    assert found.rate == pytest.approx(np.sqrt(0.8 / (0.01 * 82 / 99)), rel=WITHIN)
     assert best.late >= 0.5
     assert best.good > 0.75
+
+
+def test_a_queue_that_grows_is_refused_before_its_limit_is_reached():
+    """Its wait grows by 0.01 rate**2 in 99 / rate seconds; of 100 requests a tenth may be by chance."""
+    grown = np.cbrt(0.1 * 99 / 0.01)
+    classes = [{"name": name, "share": 0.5, "ttft": "2 min"} for name in ("chat", "batch")]
+    for slo, said in (({"ttft": "2 min"}, "requests wait ever longer"), ({"classes": classes}, "requests of chat")):
+        drawn = serving(slo=slo)
+        found = highest_rate(drawn, queue, 8.0)
+        assert found.rate == pytest.approx(grown, rel=WITHIN)
+        assert said in found.sentence
+    # A trace may end with its busiest hour.
+    trace = replace(drawn, workload=replace(drawn.workload, arrival=Arrival(process="trace")))
+    assert highest_rate(trace, queue, 8.0).rate > 100.0
 
 
 def test_a_load_that_no_rate_breaks_has_no_highest_rate():
@@ -120,6 +134,18 @@ def test_a_search_says_what_it_leaves_out_of_the_arrivals(arrival, said):
     found = searched_as(serving(arrival=arrival))
     assert said in found
     assert bool(found) == bool(said)
+
+
+def test_a_load_that_a_cap_holds_back_does_not_keep_its_objective() -> None:
+    held, free = (
+        simulate(serving(arrival={"process": "constant", "rate": 40, "concurrency": most}, slo=SLO), intervals=False)
+        for most in (4, 400)
+    )
+    assert held.good_share == free.good_share == 1.0
+    assert held.sent_per_s == pytest.approx(held.requests_per_s, rel=0.05)
+    assert free.sent_per_s == pytest.approx(40, rel=0.1)
+    assert (keeps_slo(held), keeps_slo(free)) == (False, True)
+    assert any("holds requests back" in said for said in held.warnings)
 
 
 def test_an_objective_of_requests_that_are_all_refused_says_why() -> None:

@@ -172,8 +172,10 @@ def _of_engine(scenario: "GenerationScenario | ServingScenario") -> list[str]:
 
 def layout(plan: "GenerationPlan") -> str:
     """Return how devices share the model, in words."""
-    split, whole = plan.disaggregate, ", ".join(_layout(plan))
-    return whole if split is None else f"prefill: {', '.join(_layout(split.prefill))}; decode: {whole}"
+    if plan.disaggregate is None:
+        return ", ".join(_layout(plan))
+    pools = (("prefill", plan.disaggregate.prefill), ("decode", plan))
+    return "; ".join(f"{name} {pool.replicas} x {', '.join(_degrees(pool))}" for name, pool in pools)
 
 
 def _of_serving(scenario: "ServingScenario") -> tuple[str, list[str]]:
@@ -218,11 +220,16 @@ def _arrival(scenario: "ServingScenario") -> str:
 
 def _layout(plan: "Plan | GenerationPlan") -> list[str]:
     """Parallel degrees other than 1, and replicas of an engine."""
-    serves = not isinstance(plan, Plan)
-    fields = _SERVED if serves else tuple(_DEGREES)
+    several = not isinstance(plan, Plan) and plan.replicas != 1
+    return _degrees(plan) + ([f"{plan.replicas} replicas"] if several else [])
+
+
+def _degrees(plan: Any) -> list[str]:
+    """Parallel degrees other than 1."""
+    fields = tuple(_DEGREES) if isinstance(plan, Plan) else _SERVED
     named = [f"{_DEGREES[field]} {getattr(plan, field)}" for field in fields if getattr(plan, field) != 1]
     named += [f"experts on {apart} further devices"] if (apart := getattr(plan, "expert_devices", 0)) else []
-    return (named or ["one device"]) + ([f"{plan.replicas} replicas"] if serves and plan.replicas != 1 else [])
+    return named or ["one device"]
 
 
 def _formats(scenario: "GenerationScenario | ServingScenario") -> str:

@@ -62,6 +62,8 @@ _IMPLYING = ("framework", "dtype")
 """What implies the choices that a framework offers: these have a column where they differ beyond it."""
 DERIVED = ("data_parallel", "replicas")
 """What is left of the cluster: its column is the first to go where a terminal is narrow."""
+SERVED_WITH = ("max_batched_tokens", "max_sequences", MEMORY)
+"""Of plans that serve a load, columns that go before those."""
 MINOR = ("virtual_stages", "schedule")
 """Choices whose columns go before the rent of a run does, which is said."""
 GOODPUT = "goodput_requests_per_s_per_device"
@@ -72,8 +74,8 @@ _FIGURES = {
         *("most_users", "cost_usd_per_million_tokens", "latency_s"),
     ),
     "serving": (
-        *(GOODPUT, "capacity_requests_per_s", "most_users", "ttft_s", "tpot_s"),
-        *("usd_per_hour", "goodput_requests_per_usd", "cost_usd_per_million_tokens", "energy_j_per_million_tokens"),
+        *("capacity_requests_per_s", "ttft_s", "tpot_s", GOODPUT, "usd_per_hour", "most_users"),
+        *("goodput_requests_per_usd", "cost_usd_per_million_tokens", "energy_j_per_million_tokens"),
     ),
 }
 """Result keys that have a column, besides the objective; of the times of a load the percentile that is promised."""
@@ -329,4 +331,5 @@ def least_needed(answer: PlanAnswer) -> list[str]:
     before_rent = lesser.index("cost_usd") if is_run and "cost_usd" in lesser else len(lesser) if is_run else None
     # Rent tells plans of a run apart for more people than how stages take turns.
     minor = MINOR if before_rent is not None else ()
-    return [*DERIVED, *lesser[:before_rent], *minor, *(lesser[before_rent:] if minor else ()), SPREAD]
+    first = SERVED_WITH if _is_of(answer, "serving") else ()
+    return [*first, *DERIVED, *lesser[:before_rent], *minor, *(lesser[before_rent:] if minor else ()), SPREAD]

@@ -444,6 +444,9 @@ def _rent(answer: PlanAnswer, first: RankedPlan) -> Iterator[str]:
     for key, said in (("usd_per_hour", "per hour"), ("cost_usd_per_million_tokens", tokens)):
         if (figure := plan_columns.value(first, key)) is not None:
             yield f"{plan_columns.shown(key, figure)} {said}"
+    rate, capacity = first.profile.scenario.workload.arrival.rate, first.profile.capacity_requests_per_s
+    if answer.objective == "cost" and capacity and rate:
+        yield f"capacity {units.percent(capacity / rate - 1.0)} above the load"
 
 
 def _parts_of_run(answer: PlanAnswer, first: RankedPlan, calendar_s: float) -> Iterator[str]:

@@ -120,15 +120,22 @@ def objective(profile: Profile) -> Iterator[out.Said]:
     """Yield whether a load keeps its objective, if it has one."""
     kept, slo = (profile.good_share, profile.scenario.workload.slo) if profile.task is SERVING else (None, None)
     if kept is not None and slo is not None:
-        is_met = summary.keeps_slo(profile)
+        from sightline.simulation.results.summary import short_of_rate
+
+        is_met, short = summary.keeps_slo(profile), short_of_rate(profile)
         share = f"{units.percent(kept)} of the requests"
         if profile.good_shares:
-            share = ", ".join(f"{units.percent(of)} of {name}" for name, of in profile.good_shares.items())
+            at, times_s = f"p{float(slo.percentile):g}", profile.class_times_s or {}
+            share = ", ".join(
+                f"{units.percent(of)} of {name}"
+                + (f" ({at} {limits_in_words(times_s[name])})" if times_s.get(name) else "")
+                for name, of in profile.good_shares.items()
+            )
         limits = "of its class" if slo.classes else f"({limits_in_words(slo.limits)})"
         yield out.Said(
             asks="objective",
             says=f"SLO {'met' if is_met else 'missed'}: {share} meet every limit {limits}, "
-            f"{float(slo.percentile):g} % required",
+            f"{float(slo.percentile):g} % required{short and f'; {short}'}",
             kind=out.GOOD if is_met else out.BAD,
         )
 

@@ -181,12 +181,11 @@ def best(profiles: Sequence[Profile]) -> list[bool]:
 
 
 def keeps_slo(profile: Profile) -> bool:
-    """Return whether as many requests as the objective of a load asks kept its limits; true without one."""
+    """Return whether a load is served at its rate and keeps its objective; true without one."""
     # The other tasks need nothing of the simulator.
-    from sightline.simulation.results.summary import meets, worst_share
+    from sightline.simulation.results.summary import keeps_slo as keeps
 
-    slo = profile.scenario.workload.slo
-    return slo is None or meets(worst_share(profile), slo)
+    return keeps(profile)
 
 
 def phases(profile: Profile) -> list[Part]:

@@ -29,6 +29,8 @@ _OTHERS: Mapping[str, str] = {
     "sequence_length": "seq_len seqlen seq_length max_seq_len",
     "prompt_tokens": "input_tokens isl",
     "output_tokens": "osl",
+    "tpot": "itl inter_token_latency",
+    "latency": "e2e e2el",
     "recompute": "activation_checkpointing gradient_checkpointing",
     "zero_stage": "zero",
     "vocab_size": "vocab vocabulary vocabulary_size",
@@ -86,7 +88,7 @@ MOST_SCENARIOS = 100_000
 DEEPEST_KEY = 20
 """Parts of a dotted key; scenarios have up to four."""
 
-_WORD = re.compile(r"[\w.-]{1,80}(\[\d+\])?")
+_WORD = re.compile(r"[\w.-]{1,80}(\[\d{1,6}\])?")
 _POINT = re.compile(r"\.(?!\d)")
 """What separates the parts of a key: no part begins with a digit, and ``ttft_s.p99.9`` has two."""
 
@@ -312,8 +314,11 @@ def check(keys: Keys, mapping: object, key: str, complaints: Complaints, *, part
     if not isinstance(mapping, Mapping):
         complaints.add(f"{key or 'the scenario'} is {show(mapping)}; allowed: a mapping of keys to values")
         return Checked(values={}, wrong=frozenset(keys))
-    complaints.add(*(_unknown(key, k, keys) for k in mapping if k not in keys))
-    values, wrong = {}, set()
+    unknown = {name: _instead(key, name, keys) for name in mapping if name not in keys}
+    listed = f"; known keys{' of ' if key else ''}{key}: " + ", ".join(keys)
+    complaints.add(*(f"{dotted(key, name)} is not a known key{said or listed}" for name, said in unknown.items()))
+    # What is meant by another key is not missing too.
+    values, wrong = {}, {name for name in keys if any(f"'{name}'" in said for said in unknown.values())}
     for name, kind in keys.items():
         value = mapping.get(name)
         if value is None:
@@ -323,7 +328,7 @@ def check(keys: Keys, mapping: object, key: str, complaints: Complaints, *, part
         except InputError as error:
             complaints.add(f"{dotted(key, name)} {error}")
             wrong.add(name)
-    checked = Checked(values=values, wrong=frozenset(wrong))
+    checked = Checked(values=values, wrong=frozenset(wrong - values.keys()))
     if not partial:
         require(checked, needs_of(keys), key, complaints)
     return checked
@@ -370,8 +375,16 @@ def not_among(key: str, value: object, allowed: Sequence[str], spellings: Sequen
     return f"{key} is {show(value)}; allowed: {', '.join(allowed)}{nearest(value, spellings or allowed)}"
 
 
-def _unknown(key: str, name: object, known: Keys) -> str:
-    instead = _ELSEWHERE.get(dotted(key, name))
-    near = f"; use {instead}" if instead else meant(name, list(known))
-    listed = f"; known keys{' of ' if key else ''}{key}: " + ", ".join(known)
-    return f"{dotted(key, name)} is not a known key{near or listed}"
+_AT_PERCENTILE = re.compile(r"(?:(\w+?)[_.]?)?p(\d{1,2}(?:\.\d+)?)")
+"""A limit of an objective that names its percentile too."""
+
+
+def _instead(key: str, name: object, known: Keys) -> str:
+    """What to use instead of a key that is not known, as the end of a sentence; empty where nothing is like it."""
+    if instead := _ELSEWHERE.get(dotted(key, name)):
+        return f"; use {instead}"
+    matched = _AT_PERCENTILE.fullmatch(str(name)) if "ttft" in known else None
+    if matched is None:
+        return meant(name, list(known))
+    limit = next((of for of in known if f"'{of}'" in meant(matched[1], list(known))), matched[1])
+    return f"; use {f'{limit} and ' if limit else ''}workload.slo.percentile: {matched[2]}"

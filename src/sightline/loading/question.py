@@ -13,6 +13,7 @@ from sightline.errors import InputError, refuse
 from sightline.loading.checks import stated_at, with_value
 from sightline.loading.foreign import of_file, read_known
 from sightline.loading.loader import read_overrides
+from sightline.loading.serving import implied_process
 from sightline.loading.sources import Document, Source, question_of, value_of
 from sightline.quantities import RATE, parse_quantity, show
 from sightline.validators import tokens
@@ -94,7 +95,11 @@ def _stated_rate(typed: str, mappings: Sequence[Any]) -> float:
     """The only rate that mappings state, of which others are ``typed`` as a multiple."""
     rates = {stated_at(mapping, "workload.arrival.rate") for mapping in mappings}
     if None in rates or len(rates) != 1:
-        raise InputError(f"--rate is '{typed}', but {'no rate' if None in rates else 'no single rate'} is stated")
+        rate = "not stated" if None in rates else " and ".join(sorted(map(str, rates)))
+        raise InputError(
+            f"--rate is '{typed}', a multiple of workload.arrival.rate, which is {rate}; allowed: requests per second, "
+            "such as 8"
+        )
     return parse_quantity(rates.pop(), RATE)
 
 
@@ -114,7 +119,8 @@ def _has_rate(mapping: Any) -> bool:
 
 def _process(mapping: Any) -> Any:
     """The process by which requests of a load arrive."""
-    usual = "trace" if stated_at(mapping, "workload.trace") else ""
+    arrival = stated_at(mapping, "workload.arrival")
+    usual = "trace" if stated_at(mapping, "workload.trace") else implied_process(arrival or {})
     return stated_at(mapping, "workload.arrival.process") or usual
 
 

@@ -1,6 +1,7 @@
 """``workload.arrival`` of serving: when requests arrive."""
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import replace
 from itertools import pairwise
 from math import inf
@@ -18,7 +19,7 @@ from sightline.loading.traces import open_trace
 from sightline.quantities import RATE, SECONDS, Dimension, counted, show
 from sightline.scenario import Arrival, GenerationPlan, RequestShape, Serve, ServingScenario, Sessions, Slo, SloClass
 from sightline.scenario.rules import ENGINE_DEGREES
-from sightline.scenario.serving import MOST_PLAIN_S
+from sightline.scenario.serving import LIMITED, MOST_PLAIN_S
 from sightline.validators import Keys, Kind, as_stated, description_of, keys_of, quantity, text, tokens
 
 PROCESSES = ("poisson", "gamma", "constant", "closed", "all_at_once")
@@ -58,7 +59,8 @@ def read_arrival(stated: object, complaints: Complaints, *, has_trace: bool, tur
     checked = check(keys_of(Arrival), stated, "workload.arrival", complaints)
     values = dict(checked.values)
     ramp = _ramp(values.pop("ramp"), complaints) if "ramp" in values else ()
-    process = values.setdefault("process", "trace" if has_trace else "all_at_once")
+    stated_keys = {*values, *checked.wrong, *(("ramp",) if ramp else ())} - ({"think_time"} if turns else set())
+    process = values.setdefault("process", "trace" if has_trace else implied_process(stated_keys))
     if process == "trace" and not has_trace:
         complaints.add(
             f"workload.arrival.process is trace but workload.trace is missing; allowed: {', '.join(PROCESSES)}"
@@ -79,6 +81,12 @@ def read_arrival(stated: object, complaints: Complaints, *, has_trace: bool, tur
     if turns and process != "closed" and "concurrency" in given:
         complaints.add(f"workload.arrival.concurrency does not apply to sessions of process {process}; allowed: closed")
     return description_of(Arrival, {**values, "ramp": ramp})
+
+
+def implied_process(keys: Container[str]) -> str:
+    """Return the process that keys of an arrival are of, where none is stated."""
+    first = next((key for key in ("cv", "rate", "ramp", "concurrency", "ramp_up", "think_time") if key in keys), "")
+    return {"": "all_at_once", "cv": "gamma", "rate": "poisson", "ramp": "poisson"}.get(first, "closed")
 
 
 def _replacing(stated: object, process: str, uses: _Use, allowed: set[str]) -> str:
@@ -241,10 +249,12 @@ def _sessions(stated: object, base: Path, complaints: Complaints) -> Sessions | 
 
 
 def _slo(stated: object, complaints: Complaints, remarks: list[str]) -> Slo | None:
+    before = len(complaints.problems)
     values = dict(check(keys_of(Slo), stated, "workload.slo", complaints).values)
     classes = _classes(values.pop("classes", ()), complaints)
-    limits = {"ttft", "tpot", "latency"}
-    if isinstance(stated, Mapping) and not limits & stated.keys() and not stated.get("classes"):
+    if len(complaints.problems) > before:
+        return None
+    if isinstance(stated, Mapping) and not {"ttft", "tpot", "latency"} & values.keys() and not classes:
         complaints.add("workload.slo has no limit; needed: ttft, tpot or latency, such as 500 ms")
     for key, plain in stated.items() if isinstance(stated, Mapping) else ():
         if isinstance(plain, int | float) and plain > MOST_PLAIN_S.get(f"{key}_s", inf):
@@ -265,10 +275,11 @@ def _classes(stated: Any, complaints: Complaints) -> tuple[SloClass, ...]:
         return ()
     read = [built(SloClass, each, f"workload.slo.classes[{i}]", complaints) for i, each in enumerate(stated)]
     classes = tuple(each for each in read if each is not None)
-    shares, names = sum(each.share for each in classes), {each.name for each in classes}
-    if classes and len(classes) == len(read) and (abs(shares - 1.0) > ROUNDING or len(names) < len(read)):
-        named = f"{shares:g} in total, of {counted(len(names), 'name')} in {counted(len(read), 'class', 'classes')}"
-        complaints.add(f"workload.slo.classes have shares of {named}; allowed: 1, and a name of its own for each")
+    shares, names = sum(each.share for each in classes), Counter(each.name for each in classes)
+    if classes and len(classes) == len(read) and abs(shares - 1.0) > ROUNDING:
+        complaints.add(f"workload.slo.classes have shares of {shares:g}; allowed: shares that add up to 1")
+    twice = (name for name, count in names.items() if count > 1)
+    complaints.add(*(f"workload.slo.classes has {show(name)} twice; allowed: a name for each" for name in twice))
     return classes
 
 
@@ -278,7 +289,11 @@ def _remarks(scenario: ServingScenario) -> Iterator[str]:
     if slo is not None and slo.percentile <= 1:
         share = f"{slo.percentile:g}"
         yield f"workload.slo.percentile {share} means {share} % of the requests, not {PERCENT * slo.percentile:g} %"
-    priorities = {each.priority for each in slo.classes} if slo is not None else ()
+    classes = () if slo is None else slo.classes
+    for key in LIMITED if classes else ():
+        if getattr(slo, key) is not None and all(getattr(each, key) is not None for each in classes):
+            yield f"workload.slo.{key.removesuffix('_s')} has no effect; all classes have their own"
+    priorities = {each.priority for each in classes}
     if len(priorities) > 1 and (scenario.plan.scheduler or scenario.plan.engine.serving.order) != "priority":
         yield "priorities of workload.slo.classes have no effect; use plan.scheduler priority"
     if sessions is not None and sessions.prefix_tokens and not scenario.plan.prefix_cache:

@@ -185,8 +185,8 @@ def front(axes: Sequence[str], figures: Mapping[str, NDArray[Any]]) -> NDArray[n
     return front_of(np.array([ascending(key, figures[key]) for key in axes]))
 
 
-def ranked(key: str, kept: "Sequence[Kept]", top: int) -> list[Ranked]:
-    """Return the best plans in order; of those that are as good as the best the simplest comes first.
+def ranked(key: str, kept: "Sequence[Kept]", top: int, *, simplest: bool = True) -> list[Ranked]:
+    """Return the best plans in order; of those that are as good as the best the ``simplest`` comes first.
 
     ``kept`` are in order of the figure. A tie is told by the interval of the ratio to the first plan.
     """
@@ -194,7 +194,7 @@ def ranked(key: str, kept: "Sequence[Kept]", top: int) -> list[Ranked]:
         return []
     odds = _Odds(key)
     good = [plan for plan in kept if odds.better(plan, kept[0]) <= AS_GOOD]
-    first = min(good or kept[:1], key=lambda plan: plan.simplicity)
+    first = min(good, key=lambda plan: plan.simplicity) if good and simplest else kept[0]
     others = [plan for plan in kept if plan is not first][: top - 1]
     found = [Ranked(plan, odds.tied(first, plan), odds.known(first, plan)) for plan in others]
     return [Ranked(first, any(one.tied for one in found), None), *found]

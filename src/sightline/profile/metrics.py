@@ -349,11 +349,17 @@ _SERVING = {
     "latency_s": _of_requests("latency", "From a request's arrival to its last token."),
     "output_tokens_per_s": Metric("tokens/s", "tokens/s", "Tokens generated per second on the whole cluster."),
     "requests_per_s": Metric("requests/s", "requests/s", "Completed requests per second of the run."),
+    "sent_per_s": Metric(
+        "requests/s", "sent", "Requests sent per second, where workload.arrival.concurrency limits those in flight."
+    ),
     "goodput_requests_per_s": Metric(
         "requests/s", "goodput", "Completed requests per second that meet every limit of workload.slo."
     ),
     "good_share": Metric("share", "good", "Share of all requests answered within every limit of workload.slo."),
     "good_shares": Metric("share", "good by class", "The same of each class of workload.slo.classes, by name."),
+    "class_times_s": Metric(
+        "s", "times by class", "Each class's limited times at the percentile of workload.slo, by name and time."
+    ),
     "completed": Metric("count", "completed", "Requests that received their last token."),
     "failed": Metric("count", "failed", "Requests that ended in an error; none in a simulation."),
     "refused": Metric("count", "refused", "Requests that the engine rejected, by reason."),

@@ -30,7 +30,7 @@ _MANY = ("memory_bytes.", "phases.")
 """What keys of parts of the memory and of the time begin with."""
 _PERCENTILE = re.compile(r"(.+)[._]p(\d{1,2}(?:\.\d+)?)")
 """The name of a percentile of a time: the time, and the number."""
-_TABLES = ("kv_tiers", "pools", "good_shares")
+_TABLES = ("kv_tiers", "pools", "good_shares", "class_times_s")
 """Metrics that are tables by name, no figures."""
 
 

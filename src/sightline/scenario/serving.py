@@ -33,7 +33,7 @@ class Arrival:
 
     process: Process = "all_at_once"
     """poisson, gamma, constant (open: they do not wait for answers), closed (each of ``concurrency`` clients sends when
-    its last request is answered), all_at_once, trace (the times of the trace)."""
+    its last request is answered), all_at_once, trace (the times of the trace). Left out: what other keys imply."""
     rate: Annotated[float | None, quantity(RATE)] = None
     """Requests per second in the long run; with a trace and its own times: these are scaled to that mean rate."""
     cv: Annotated[float, quantity(RATE)] = 1.0
@@ -49,6 +49,11 @@ class Arrival:
     ramp: Annotated[tuple[tuple[float, float], ...], anything] = ()
     """Instead of ``rate``: stages [seconds, requests per second], one after the other, such as [[60, 2], [60, 8]]; the
     last goes on. Where the first is 0 seconds, they are the times at which the rates begin."""
+
+    @property
+    def is_capped(self) -> bool:
+        """Whether requests that arrive wait for a place among those in flight."""
+        return self.concurrency is not None and self.process != "closed"
 
 
 @description

@@ -9,11 +9,19 @@ import numpy as np
 
 from sightline.errors import InputError
 from sightline.profile import Profile
+from sightline.profile.metrics import metric_of
 from sightline.progress import SILENT, Progress
 from sightline.scenario import Arrival, ServingScenario, Slo
-from sightline.simulation.load import Floats
 from sightline.simulation.outcome import COMPLETED
-from sightline.simulation.results.summary import answered, kept, least_share, meets, worst_share
+from sightline.simulation.results.summary import (
+    answered,
+    kept,
+    least_share,
+    meets,
+    of_classes,
+    times_within,
+    worst_share,
+)
 
 WITHIN = 0.01
 """How close the rate is found, relative to it."""
@@ -33,8 +41,12 @@ MOST_REQUESTS = 20_000
 """Of a load that is made longer, so that a search stays a matter of seconds."""
 LATE = 2.0 / 3.0
 """Share of the requests after which the others have to keep the objective by themselves: a growing queue is theirs."""
-OPEN = ("poisson", "gamma", "constant", "trace")
+LASTING = ("poisson", "gamma", "constant")
+"""Processes whose rate lasts."""
+OPEN = (*LASTING, "trace")
 """Processes that have a rate."""
+WAITS = {"ttft_s", "latency_s"}
+"""Limits that a queue counts in."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -129,11 +141,6 @@ def longer(scenario: ServingScenario, needed: float) -> ServingScenario:
     return scenario if shape is None or count <= shape.count else with_requests(scenario, count)
 
 
-def longer_by(scenario: ServingScenario, running: float) -> ServingScenario:
-    """Return the scenario with enough requests for a run with so many requests in flight to reach a steady state."""
-    return longer(scenario, ENOUGH * running)
-
-
 def long_enough(scenario: ServingScenario, rate: float) -> ServingScenario:
     """Return the scenario with enough requests to measure a rate near this one to `WITHIN`.
 
@@ -145,8 +152,8 @@ def long_enough(scenario: ServingScenario, rate: float) -> ServingScenario:
 
 
 def _waiting_s(slo: Slo) -> float:
-    """The longest that an objective lets a request wait; 0 where it does not limit that."""
-    return min((limit for limit in (slo.ttft_s, slo.latency_s) if limit is not None), default=0.0)
+    """The longest that an objective lets a request of any class wait; 0 where it does not limit that."""
+    return max(min((limit for key, limit in each.items() if key in WAITS), default=0.0) for each in slo.of_classes)
 
 
 def highest_rate(
@@ -232,10 +239,35 @@ def lasting_share(profile: Profile, slo: Slo) -> float:
     return min(worst_share(profile), _late_share(profile, slo))
 
 
+def _growing(profile: Profile) -> str:
+    """The requests that wait ever longer, so that in a longer run they keep no limit on waiting; empty for none.
+
+    Where a share of the requests that come to a queue stays in it, each waits longer than those before by that share of
+    the time between them: times to the first token rise by it from the middle third to the last. As many arrivals are
+    off by chance as the square root of their number. Without a lasting rate nobody knows it.
+    """
+    workload, outcome = profile.scenario.workload, profile.outcome
+    if outcome is None or workload.slo is None or workload.arrival.process not in LASTING or workload.arrival.ramp:
+        return ""
+    times = answered(outcome)
+    for name, of in zip(
+        [each.name for each in workload.slo.classes] or [""], of_classes(times, workload.slo), strict=True
+    ):
+        own = np.arange(times.slo_class.size)[of]
+        own = own[np.argsort(times.arrival_s[own], kind="stable")]
+        middle, last = own[int(LATE / 2 * own.size) : int(LATE * own.size)], own[int(LATE * own.size) :]
+        if not middle.size:
+            continue
+        longer_s, passed_s = (of[last].mean() - of[middle].mean() for of in (times.ttft_s, times.arrival_s))
+        if longer_s > max(WITHIN, own.size**-0.5) * passed_s:
+            return f"requests of {name}" if name else "requests"
+    return ""
+
+
 def _late_share(profile: Profile, slo: Slo) -> float:
-    """The share of the last requests to arrive that kept every limit; 0 where no request is known."""
+    """The share of the last requests to arrive that kept every limit; 0 where no request is known or queues grow."""
     outcome = profile.outcome
-    if outcome is None or not outcome.status.size:
+    if outcome is None or not outcome.status.size or (_waiting_s(slo) and _growing(profile)):
         return 0.0
     good = np.zeros(outcome.status.size, np.bool_)
     good[outcome.status == COMPLETED] = kept(answered(outcome), slo)
@@ -247,9 +279,15 @@ def _late_share(profile: Profile, slo: Slo) -> float:
 def _in_words(best_rate: Tried | None, tried: tuple[Tried, ...], slo: Slo) -> str:
     """What was found, and of nothing the best that was reached."""
     if best_rate is not None:
-        sentence = f"up to {best_rate.rate:.4g} requests per second meet the SLO"
+        beyond = next(
+            (_growing(one.profile) for one in tried if one.rate > best_rate.rate and meets(one.good, slo)), ""
+        )
+        above = f"; above, {beyond} wait ever longer" if beyond else ""
+        sentence = f"up to {best_rate.rate:.4g} requests per second meet the SLO{above}"
         lasts_s, latency_s = best_rate.profile.duration_s, best_rate.profile.latency_s["mean"]
-        wait, what = max((latency_s, "a request's latency"), (_waiting_s(slo), "the latency limit"))
+        lasting = best_rate.profile.scenario.workload.arrival.process in LASTING
+        limit_s = 0.0 if lasting else _waiting_s(slo)
+        wait, what = max((latency_s, "a request's latency"), (limit_s, "the latency limit"))
         if lasts_s >= ENOUGH * wait:
             return sentence
         return (
@@ -280,17 +318,11 @@ def _missed(profile: Profile, slo: Slo) -> str:
     """The limits that too few requests keep, and what they would have to be at that rate."""
     if profile.outcome is None:
         return ""
-    times = answered(profile.outcome)
-    reached = {key: _reached(getattr(times, key), slo) for key in ("ttft_s", "tpot_s", "latency_s")}
+    names = [f"{each.name}: " for each in slo.classes] or [""]
+    each = zip(names, slo.of_classes, times_within(answered(profile.outcome), slo), strict=True)
     return "".join(
-        f"; {slo.percentile:g} % have {key.removesuffix('_s').upper() if key != 'latency_s' else 'latency'} up "
-        f"to {reached[key]:.3g} s, workload.slo.{key.removesuffix('_s')} is {getattr(slo, key):.3g} s"
-        for key in reached
-        if getattr(slo, key) is not None and reached[key] > getattr(slo, key)
+        f"; {name}{slo.percentile:g} % have {metric_of(key).label} up to {took:.3g} s, limit {limits[key]:.3g} s"
+        for name, limits, times in each
+        for key, took in times.items()
+        if took > limits[key]
     )
-
-
-def _reached(seconds: Floats, slo: Slo) -> float:
-    """What the asked percentage of those requests keep that have such a time."""
-    known = seconds[~np.isnan(seconds)]
-    return float(np.percentile(known, slo.percentile)) if known.size else 0.0

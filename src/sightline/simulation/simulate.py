@@ -20,7 +20,14 @@ from sightline.simulation.capacity import ENOUGH, Capacity, highest_rate, long_e
 from sightline.simulation.load import load_of
 from sightline.simulation.outcome import NO_ROOM, REFUSALS, Outcome
 from sightline.simulation.results.iterations import busy_by_bound, energy_j, in_a_sentence, pressure
-from sightline.simulation.results.summary import Summary, figures_from, percentiles_of, summary_of, unserved_warnings
+from sightline.simulation.results.summary import (
+    KEPT_UP,
+    Summary,
+    figures_from,
+    percentiles_of,
+    summary_of,
+    unserved_warnings,
+)
 from sightline.simulation.results.times import Interval, error_of_mean, student, too_few
 from sightline.simulation.serve import MANY_REQUESTS, Rows, serve_streamed
 from sightline.simulation.server import Load, Server, server_of
@@ -35,9 +42,14 @@ STRIDE = 1_000_003
 
 def drawn_again(scenario: ServingScenario) -> Iterator[ServingScenario]:
     """Yield the scenario with other seeds; none for a trace or a long load."""
+    shape = scenario.workload.requests
+    if shape is not None and shape.count <= MOST_REQUESTS:
+        yield from other_seeds(scenario)
+
+
+def other_seeds(scenario: ServingScenario) -> Iterator[ServingScenario]:
+    """Yield the scenario with other seeds."""
     workload = scenario.workload
-    if workload.requests is None or workload.requests.count > MOST_REQUESTS:
-        return
     for draw in range(1, DRAWS + 1):
         yield replace(scenario, workload=replace(workload, seed=workload.seed + draw * STRIDE))
 
@@ -68,8 +80,6 @@ SPREAD_KEYS = (
     *("output_tokens_per_s", "requests_per_s", "goodput_requests_per_s"),
 )
 """Figures that follow the iteration times' own uncertainty."""
-KEPT_UP = 0.97
-"""Share of the arrivals' rate that a server answers at least if it keeps up."""
 NOTICED = 0.05
 """Share of the mean latency that waiting takes at least for anybody to notice it."""
 BEGINNING = 10_000
@@ -186,9 +196,12 @@ def _profile(
     is_drawn: bool,
 ) -> Profile:
     """The profile of a load, whose intervals come from simulating it again; ``remarks`` are those on its trace."""
-    slo = scenario.workload.slo
-    bounded = again is not None and summary.totals.requests > 0
+    slo, totals = scenario.workload.slo, summary.totals
+    bounded = again is not None and totals.requests > 0
     figures = figures_from(summary, slo, intervals=bounded)
+    lasts_s = totals.last_arrival_s - totals.first_arrival_s
+    if scenario.workload.arrival.is_capped and lasts_s > 0.0:
+        figures["sent_per_s"] = (totals.requests - 1) / lasts_s
     growing: list[str] = []
     if again is not None and bounded:
         if is_drawn:
@@ -296,9 +309,12 @@ def _load_warnings(server: Server, scenario: ServingScenario, figures: Mapping[s
             "highest rate that meets workload.slo"
         )
     arrival, in_flight = scenario.workload.arrival, figures["requests_per_s"] * (figures["latency_s"]["mean"] or 0.0)
-    if arrival.concurrency and arrival.process != "closed" and in_flight > HELD_BACK * arrival.concurrency:
+    if figures.get("sent_per_s") and in_flight > HELD_BACK * (arrival.concurrency or 0):
         places = f"workload.arrival.concurrency {arrival.concurrency} holds requests back"
-        yield f"{places}: {in_flight:.3g} are in flight on average, and times count from when each is sent"
+        yield (
+            f"{places}: {in_flight:.3g} are in flight on average, {figures['sent_per_s']:.3g} requests/s are sent, and "
+            "times count from then"
+        )
     for tier in dict.fromkeys(tier.name for of in server.pools for tier in of.pool.tiers if tier.blocks == 0):
         yield f"plan.kv_tiers: {tier} has no effect, as it has no room for a block of plan.kv_block_tokens"
     scale = server.scenario.plan.autoscale

@@ -24,6 +24,11 @@ def test_the_least_rent_for_a_rate_takes_as_few_replicas_as_keep_the_objective()
     assert simulate(fewer, intervals=False).goodput_requests_per_s < rate
     assert best.value == pytest.approx(best.figures["usd_per_hour"] / (180 * 32 * 3600) * 1e6, rel=1e-6)
     assert {"plan.replicas": count - 1} in [one.set for one in found.neighbours]
+    # Of equal rents the one with more to spare; pools are among what is compared.
+    places = [(one.figures["usd_per_hour"], -one.figures["capacity_requests_per_s"]) for one in found.plans]
+    assert places == sorted(places)
+    assert best.figures["capacity_requests_per_s"] >= 180
+    assert {"plan.disaggregate": True} in [one.set for one in found.alternatives]
 
 
 def test_a_rate_beyond_the_devices_names_the_fewest_that_serve_it() -> None:
@@ -33,6 +38,14 @@ def test_a_rate_beyond_the_devices_names_the_fewest_that_serve_it() -> None:
     assert "serve the load" in near.sentence
     more = plan({**SMALL, "cluster": near.set["cluster"]}, **RENT)
     assert more.plans[0].profile.scenario.cluster.devices == near.plan.profile.scenario.cluster.devices
+
+
+def test_a_cap_that_holds_requests_back_serves_no_load() -> None:
+    """Four requests at a time are never 180 per second, however few devices answer them in time."""
+    held = {"workload.arrival": {"rate": 180, "concurrency": 4}}
+    found = plan({**SMALL, "cluster": "2x h100-sxm-80gb"}, **{**RENT, "overrides": held})
+    assert not any(one.figures["meets_slo"] for one in found.plans)
+    assert "workload.arrival.concurrency 4" in found.nearest[0].sentence
 
 
 def test_one_replica_takes_a_part_of_a_node_or_whole_nodes() -> None:

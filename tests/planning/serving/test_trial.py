@@ -22,7 +22,17 @@ def test_users_wait_for_answers_and_think_between_them() -> None:
     rate = one.plans[0].figures["capacity_requests_per_s"]
     assert other.plans[0].figures["capacity_requests_per_s"] == rate
     more = other.plans[0].figures["most_users"] - one.plans[0].figures["most_users"]
-    assert more == pytest.approx(30 * rate, abs=1)
+    assert more == pytest.approx(30 * rate, rel=0.05)
+
+
+def test_users_hardly_depend_on_the_seed() -> None:
+    """Those of a single stream of requests differ by a fourth."""
+    stated = {**SMALL, "plan": {**SMALL["plan"], "max_sequences": 56}}
+    counts = [
+        plan(stated, top=1, objective="users", overrides={"workload.seed": seed}).plans[0].figures["most_users"]
+        for seed in (0, 2)
+    ]
+    assert counts[0] == pytest.approx(counts[1], rel=0.1)
 
 
 def test_a_stated_load_is_simulated_as_it_is(answer) -> None:

@@ -5,8 +5,6 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-import numpy as np
-
 from sightline.errors import InputError
 from sightline.launching.registry import obstacles
 from sightline.loading.sources import with_settings
@@ -33,9 +31,10 @@ from sightline.profile.metrics import limits_in_words, metric_of
 from sightline.progress import Progress
 from sightline.quantities import SECONDS, counted, format_quantity
 from sightline.scenario import GenerationPlan, Slo
-from sightline.simulation.capacity import ENOUGH
-from sightline.simulation.results.summary import answered
-from sightline.simulation.simulate import simulate
+from sightline.simulation.capacity import ENOUGH, searched_as
+from sightline.simulation.results.summary import answered, meets, short_of_rate, times_within
+from sightline.simulation.simulate import DRAWS, simulate
+from sightline.validators import unusual
 
 LAYOUT_FIELDS = ("tensor_parallel", "pipeline_parallel", "data_parallel", "expert_parallel", "replicas")
 
@@ -47,8 +46,9 @@ def neighbours(best: Placed, found: Simulated, free: Collection[str]) -> list[Ne
     are simulated.
     """
     searched = {name.rpartition(".")[2] for name in free}
-    said = [_fewer_replicas(best.trial)] if found.stated and best.trial.finalist.scenario.plan.replicas > 1 else []
     finalist, against = best.trial.finalist, None
+    several = finalist.scenario.plan.replicas > 1 and not finalist.steady.variant.pooled
+    said = [_fewer_replicas(best.trial)] if found.stated and several else []
     for stated, plan in single_changes(finalist.scenario, finalist.space):
         names = {name.rpartition(".")[2] for name in stated}
         if not names <= searched:
@@ -104,7 +104,7 @@ def _why_not(better: Trial, found: Simulated) -> str:
 def alternatives(best: Placed, found: Simulated, spaces: Sequence[ServingSpace]) -> list[Neighbour]:
     """Return the best plan that was simulated with each other choice - an engine, a cluster - the least loss first."""
     own = choices_of(best.trial.finalist)
-    there = [choices_of(one) for one in found.swept.finalists]
+    there = [choices_of(one) for one in (*found.swept.finalists, *(of.finalist for of in found.trials))]
     asked = [{"plan.framework": one} for space in spaces for one in space.values.get("framework") or ()]
     said = []
     for key, chosen in own.items():
@@ -233,7 +233,7 @@ def _ranked(rank: int, one: Placed, key: str) -> RankedPlan:
 
 
 def _plan(trial: Trial, figures: Mapping[str, Any], key: str, **place: Any) -> RankedPlan:
-    profile = trial.profile.replace(capacity_requests_per_s=trial.capacity.rate)
+    profile = trial.profile
     value = figures[key]
     value = float("nan") if value is None else value
     return RankedPlan(profile=profile, value=value, obstacles=obstacles(profile.scenario), figures=figures, **place)
@@ -241,11 +241,17 @@ def _plan(trial: Trial, figures: Mapping[str, Any], key: str, **place: Any) -> R
 
 def _about(best: Trial, found: Simulated) -> Iterator[str]:
     """Yield what the stated load is beside what the best plan serves, and that a load is too short to tell."""
-    rate, at_capacity = best.finalist.scenario.workload.arrival.rate, best.at_capacity
-    if not (found.stated or best.meets):
+    scenario, at_capacity = best.finalist.scenario, best.at_capacity
+    rate = scenario.workload.arrival.rate
+    if not (found.stated or best.meets) and rate is not None and best.rate >= rate:
+        yield f"{short_of_rate(best.profile)}; without that the best plan serves up to {best.rate:.4g} requests/s"
+    elif not (found.stated or best.meets):
+        shares = best.profile.good_shares or {}
+        few = [f"{100 * of:.3g} % of {name}" for name, of in shares.items() if not meets(of, objective_in(scenario))]
+        of_load = f"; of the load {' and '.join(few)} keep their limits" if few else ""
         yield (
             f"the load exceeds the best plan, which serves up to {best.rate:.4g} requests per second within "
-            "workload.slo"
+            f"workload.slo{of_load}"
         )
     elif not found.stated and rate is not None and best.rate > SPARE * rate:
         yield (
@@ -302,15 +308,27 @@ def _needed(trial: Trial) -> dict[str, Any]:
     slo, outcome = objective_in(trial.finalist.scenario), trial.lowest.outcome
     if outcome is None or not trial.lowest.completed:
         return {}
-    times = answered(outcome)
-    taken = {key: float(np.nanpercentile(getattr(times, key), slo.percentile)) for key in slo.limits}
-    missed = {key: took for key, took in taken.items() if took > slo.limits[key]}
-    return {f"workload.slo.{key.removesuffix('_s')}": _as_typed(LOOSER * took) for key, took in missed.items()}
+    if short_of_rate(trial.lowest):
+        return {"workload.arrival.concurrency": "null"}
+    missed = [
+        {key.removesuffix("_s"): _as_typed(LOOSER * took) for key, took in times.items() if took > limits[key]}
+        for times, limits in zip(times_within(answered(outcome), slo), slo.of_classes, strict=True)
+    ]
+    if slo.classes and any(missed):
+        return {"workload.slo.classes": [{**unusual(of), **its} for of, its in zip(slo.classes, missed, strict=True)]}
+    return {f"workload.slo.{key}": limit for key, limit in missed[0].items()}
 
 
 def _as_typed(seconds: float) -> str:
     """A time as somebody writes it."""
     return f"{seconds:.1f} s" if seconds >= 1.0 else f"{1e3 * seconds:.3g} ms"
+
+
+def _limits(slo: Slo) -> str:
+    """The limits of an objective in words, of each class by name."""
+    names = [f"{each.name}: " for each in slo.classes] or [""]
+    said = "; ".join(f"{name}{limits_in_words(of)}" for name, of in zip(names, slo.of_classes, strict=True))
+    return f"the limits of their class ({said})" if slo.classes else said
 
 
 def _assumptions(
@@ -322,16 +340,20 @@ def _assumptions(
     at = "the load" if has_times(scenario) else "the capacity"
     each = f"(latency + {format_quantity(found.think_s, SECONDS)} think time)" if found.think_s else "latency"
     devices = {space.scenario.cluster.device.name: space.scenario.cluster.device for space in spaces}
-    fewest = ", with the replicas the load needs" if found.stated else ""
+    tries = (
+        f"sized {len(found.sized)} for the load" if found.stated else f"simulated {len(found.brief)} of them briefly"
+    )
+    as_searched = f"; {said}" if (said := searched_as(scenario)) else ""
     plain = next((f"; plan {rank} is the best without" for rank, one in shown if one.trial.finalist.keeps_numerics), "")
     return {
         "search": f"priced {found.swept.evaluated:,} plans of {len(found.swept.finalists):,} layouts in a steady loop, "
-        f"simulated {len(found.brief)} of them briefly and the best {len(found.trials)} closely{fewest}",
+        f"{tries} and simulated the best {len(found.trials)} closely",
         **({"quantization": f"{UNKNOWN_QUALITY}{plain}"} if is_of_any_format(spaces) else {}),
         "capacity": f"the highest request rate at which {slo.percentile:g} % of the requests meet "
-        f"{limits_in_words(slo.limits) or 'the limits of their class'}; the objective goodput is that rate per device",
+        f"{_limits(slo)}{as_searched}; the objective goodput is that rate per device",
         "times": f"percentiles of {' and '.join(metric_of(key).label for key in LATENCIES)} are at {at}",
-        "users": f"capacity x {each}: each user sends the next request after the answer",
+        "users": f"capacity x {each}: each user sends the next request after the answer"
+        + (f"; in the mean over {DRAWS + 1} streams of requests" if found.compared.key == "most_users" else ""),
         "cost": f"cost per million output tokens at {'the load' if found.stated else 'the capacity'}",
     } | price_assumptions(devices)
 

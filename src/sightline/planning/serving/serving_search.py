@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil, inf
-from statistics import median
+from statistics import fmean, median
 from typing import Any, NamedTuple
 
 from sightline.errors import InputError
@@ -24,9 +24,12 @@ from sightline.planning.serving.trial import (
     Trial,
     allowed_counts,
     fewest,
+    first_that,
     is_of_stated_load,
+    largest,
     objective_in,
     of_one_replica,
+    on_devices,
     tried,
     with_its_limit,
 )
@@ -36,6 +39,7 @@ from sightline.scenario import GenerationPlan, ServingScenario
 from sightline.scenario.rules import ENGINE_DEGREES
 from sightline.scenario.space import Space
 from sightline.simulation.deployment import alike
+from sightline.simulation.simulate import other_seeds
 
 HOUR_S = 3600.0
 GOODPUT = "goodput_requests_per_s_per_device"
@@ -165,6 +169,8 @@ IMPROVED = 3
 """Layouts that are tried with other sizes of iterations and limits of sequences."""
 DOUBT = 2.0
 """Times what its steady loop promises at most that a layout may serve."""
+LEAST_POOLED = 2
+"""Devices of prefill and decode workers at least."""
 MOST_SIZED = 3
 """Layouts whose fewest replicas are looked for at most, for each plan that is asked for."""
 NEAREST = 3
@@ -209,11 +215,17 @@ class Simulated:
     """Layouts with the replicas that the stated load needs, each with its rent per hour."""
     known: dict[Trial, dict[str, Any]] = field(default_factory=dict)
     """Results of plans that were worked out so far."""
+    users_per_stream: float = 1.0
+    """Users of the best plan in the mean over streams of requests, over those with the stated seed."""
     unfit: int = 0
     stopped: bool = False
 
     def best(self, top: int) -> list[Placed]:
-        """Return the best plans in order; of those that are as good as the best the simplest comes first."""
+        """Return the best plans in order.
+
+        Of those that are as good as the best the simplest comes first, of equal rents for the stated load that which
+        serves most.
+        """
         key = self.compared.ranked_as
         serving = [one for one in self.trials if one.at_capacity is not None]
         found = [(self.figures_of(one), one) for one in serving]
@@ -222,19 +234,23 @@ class Simulated:
             (replace(one.finalist.steady, figures={**one.finalist.steady.figures, key: _value(self, said)}), said, one)
             for said, one in found
         ]
-        plans.sort(key=lambda of: float(ascending(key, of[0].figures[key])))
+        plans.sort(key=lambda of: self.rank_value(of[-1]))
         by_plan = {id(plan): (one, said) for plan, said, one in plans}
-        return [Placed(place, *by_plan[id(place.plan)]) for place in ranked(key, [plan for plan, *_ in plans], top)]
+        places = ranked(key, [plan for plan, *_ in plans], top, simplest=not self.stated)
+        return [Placed(place, *by_plan[id(place.plan)]) for place in places]
 
     def figures_of(self, one: Trial) -> dict[str, Any]:
         """Return the results of a plan by key."""
         if one not in self.known:
-            self.known[one] = figures_of(one, self.think_s, stated=self.stated)
+            figures = figures_of(one, self.think_s, stated=self.stated)
+            self.known[one] = {**figures, "most_users": int(self.users_per_stream * figures["most_users"])}
         return self.known[one]
 
-    def rank_value(self, one: Trial) -> float:
+    def rank_value(self, one: Trial) -> tuple[float, float]:
         """What a plan is compared by; smaller is better, and a plan that serves nothing is no better than any."""
-        return float(ascending(self.compared.ranked_as, _value(self, self.figures_of(one)))) if one.rate else inf
+        value = float(ascending(self.compared.ranked_as, _value(self, self.figures_of(one)))) if one.rate else inf
+        # Equal rents are the same but for rounding.
+        return (float(f"{value:.9g}"), -one.rate) if self.stated else (value, 0.0)
 
     def contenders(self, of: Sequence[Trial], top: int, margin: float) -> list[Trial]:
         """Return so many of the best plans of some and those not far behind the first; those that serve, if any do."""
@@ -330,6 +346,8 @@ def search(
             _least_rent(found, spaces, top, progress)
         else:
             _highest_rates(found, spaces, top, progress)
+        if objective == "users":
+            _over_streams(found, progress)
     except Cancelled:
         found.stopped = True
         found.trials = found.trials or list(found.brief)
@@ -454,6 +472,25 @@ def _confirm(found: Simulated, progress: Progress) -> None:
         found.again(left[0], WHOLE, progress)
 
 
+def _over_streams(found: Simulated, progress: Progress) -> None:
+    """Scale users to the mean over several streams of requests, by what the best plan has in each.
+
+    Near its capacity a plan's latency, and so its users, is that of the bursts and lengths that a seed draws; all plans
+    share these, so that their ratios are known much better than the users of any.
+    """
+    best = min(found.trials, key=found.rank_value, default=None)
+    space = None if best is None else best.finalist.space
+    if best is None or space is None or not best.rate or space.scenario.workload.requests is None:
+        return
+    users = [best.users(found.think_s)]
+    for asked in progress.over([*other_seeds(space.scenario)], "simulating other streams of requests"):
+        drawn = best.finalist._replace(space=replace(space, scenario=asked))
+        trial = tried(drawn, best.rate, progress.check, best.how, server=best.server)
+        users += [trial.users(found.think_s)] if trial is not None else []
+    found.users_per_stream = fmean(users) / max(users[0], 1)
+    found.known.clear()
+
+
 def _one_of_each_choice(found: Simulated, progress: Progress) -> None:
     """Simulate the best layout of each engine, and of each other choice, of which none was simulated closely."""
     seen = {choice for one in found.trials for choice in _choices(one.finalist)}
@@ -494,10 +531,15 @@ def _least_rent(found: Simulated, spaces: Sequence[ServingSpace], top: int, prog
         least = max(ceil(one.lengths.requests_per_s / one.most_per_s), 1)
         if _rent(one) * least > last:
             continue
-        few = fewest(one, _replicas(one), allowed_counts(spaces), progress.check)
+        few = _fewest_of_any_size(one, spaces, progress)
         if few is not None:
             found.sized.append((_rent(few), few))
+    for space in largest(spaces):
+        found.sized += [(_rent(few), few) for few in _fewest_of_pools(found, space, progress)]
     _add_cheapest(found, top, progress)
+    for best in sorted(found.trials, key=found.rank_value)[:1]:
+        _improve(found, best, progress)
+    _confirm(found, progress)
     if is_of_any_format(spaces):
         _as_checkpoint(found, spaces, progress)
     for one in () if found.sized else found.swept.finalists[:NEAREST]:
@@ -509,9 +551,49 @@ def _least_rent(found: Simulated, spaces: Sequence[ServingSpace], top: int, prog
             found.trials.append(trial.as_stated())
 
 
+def _fewest_of_any_size(one: Finalist, spaces: Sequence[ServingSpace], progress: Progress) -> Finalist | None:
+    """Return a layout of one replica with the fewest replicas that serve the stated load; None where none do.
+
+    Fewer may, with iterations of another size.
+    """
+    counts = allowed_counts(spaces)
+    few = fewest(one, _replicas(one), counts, progress.check)
+    for other in other_sizes(one):
+        if few is not None:
+            few = fewest(other, int(few.scenario.plan.replicas) - 1, counts, progress.check) or few
+    return few
+
+
+def _fewest_of_pools(found: Simulated, space: ServingSpace, progress: Progress) -> Iterator[Finalist]:
+    """Yield the layout of prefill and decode workers that serves the stated load on the fewest devices, if any does."""
+    devices, serving = space.scenario.cluster.devices, dict[int, Finalist]()
+    if "disaggregate" not in space.values or devices < LEAST_POOLED:
+        return
+
+    def serves(place: int) -> bool:
+        progress.check()
+        swept = sweep([on_devices(space, place + LEAST_POOLED)], found.compared.ranked_as, SILENT).finalists
+        for one in [one for one in swept if one.steady.variant.pooled][:MOST_PAIRS]:
+            own = int(one.scenario.plan.replicas)
+            few = fewest(one, own, (own,), progress.check)
+            if few is not None:
+                serving[place] = few
+                return True
+        return False
+
+    of_others = min((few.scenario.cluster.devices for _, few in found.sized), default=devices)
+    place = first_that(serves, devices + 1 - LEAST_POOLED, max(min(of_others, devices) - LEAST_POOLED, 0))
+    if place is not None:
+        yield serving[place]
+
+
 def _add_cheapest(found: Simulated, top: int, progress: Progress) -> None:
-    for _, few in sorted(found.sized, key=lambda of: of[0])[:top]:
-        _add(found, few, progress)
+    """Add so many of the cheapest layouts, and the cheapest with each choice."""
+    seen: set[tuple[str, str]] = set()
+    for place, (_, few) in enumerate(sorted(found.sized, key=lambda of: of[0])):
+        if place < top or not _choices(few) <= seen:
+            _add(found, few, progress)
+            seen |= _choices(few)
 
 
 def _add(found: Simulated, one: Finalist, progress: Progress) -> None:

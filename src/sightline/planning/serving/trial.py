@@ -16,16 +16,17 @@ from sightline.simulation.capacity import (
     ENOUGH,
     LEAST,
     MOST_REQUESTS,
+    WAITS,
     WITHIN,
     Capacity,
     Tried,
     highest_rate,
     lasting_share,
-    longer_by,
+    longer,
     users_at,
     with_requests,
 )
-from sightline.simulation.results.summary import meets, worst_share
+from sightline.simulation.results.summary import keeps_slo, meets, short_of_rate, worst_share
 from sightline.simulation.server import Server, server_of
 from sightline.simulation.simulate import profile_of
 
@@ -57,8 +58,6 @@ MORE = 1.04
 """Times a capacity, at which a layout is tried with another limit of sequences."""
 MANY_MORE = 64
 """Times the replicas that there may be, of which the fewest that serve a stated load are told."""
-WAITS = {"ttft_s", "latency_s"}
-"""Limits that a queue counts in."""
 STEADY = 1.25
 """Times the sequences that run in the mean: a limit that random arrivals reach now and then."""
 LIMIT_STEP = 8
@@ -97,7 +96,7 @@ class Trial:
         scenario = self.finalist.scenario
         profile, slo = profile_of(server_of(scenario), scenario, intervals=False), objective_in(scenario)
         good = worst_share(profile)
-        said = (
+        said = short_of_rate(profile) or (
             f"{100 * good:.3g} % of the requests meet the limits with plan.replicas {scenario.plan.replicas}, "
             f"{slo.percentile:g} % required; {MANY_MORE} times the replicas are not enough either"
         )
@@ -150,11 +149,15 @@ def tried(
 
 def with_its_limit(of: Trial, check: Callable[[], None], how: Precision) -> Trial:
     """Return a plan with the limit of sequences under which it serves the most, where none is stated."""
+    best = of
     for limit in _other_limits(of):
-        own = of.finalist._replace(max_sequences=limit)
-        other = tried(own, MORE * of.rate, check, how, least=MORE * of.rate)
-        of = other if other is not None and other.rate else of
-    return of
+        own, least = of.finalist._replace(max_sequences=limit), (MORE if best is of else 1.0 + how.within) * best.rate
+        other = tried(own, least, check, how, least=least)
+        if other is not None and other.rate:
+            best = other
+        elif best is not of:
+            break
+    return best
 
 
 def _as_long_as(scenario: ServingScenario, how: Precision, in_flight: float, turns: float) -> ServingScenario:
@@ -175,27 +178,28 @@ def _as_long_as(scenario: ServingScenario, how: Precision, in_flight: float, tur
 def _other_limits(of: Trial) -> Iterator[int]:
     """Yield limits of the sequences that run at a time, where none is stated, under which a plan may serve more.
 
-    Twice the engine's own where all of these run; else a little above what it has in the mean, so that bursts wait in
-    the queue in place of slowing down everybody.
+    Twice the engine's own where all of these run; else from a little above what it has in the mean up to what it has at
+    most, so that bursts wait in the queue in place of slowing down everybody.
     """
     # Without a limit on the time in it any queue would do.
     counts_waiting = bool(objective_in(of.finalist.scenario).limits.keys() & WAITS)
     if of.at_capacity is None or of.finalist.space.scenario.plan.max_sequences or not counts_waiting:
         return
     facts = of.server.pools[-1].facts
-    steady = STEADY * of.rate * float(of.at_capacity.latency_s["mean"]) / facts.replicas
+    limit = STEADY * of.rate * float(of.at_capacity.latency_s["mean"]) / facts.replicas
     if of.most_running >= facts.max_sequences:
         yield 2 * facts.max_sequences
-    elif (fewer := rounded_up(steady / LIMIT_STEP) * LIMIT_STEP) < of.most_running:
-        yield int(fewer)
+        return
+    while (fewer := int(rounded_up(limit / LIMIT_STEP)) * LIMIT_STEP) < of.most_running:
+        yield fewer
+        limit = STEADY * fewer
 
 
 def _trial(finalist: Finalist, server: Server, found: Capacity, stated: Profile | None, how: Precision) -> Trial:
     """A plan with what was found, and its load at the stated times."""
-    slo = objective_in(finalist.scenario)
     best = found.tried[-1].profile if found.unbroken else found.profile
     nearest = max(found.tried, key=lambda one: one.lasting).profile
-    profile = stated or best or nearest
+    profile = _light(stated or best or nearest).replace(capacity_requests_per_s=found.rate)
     # Outcomes have a row for every request and iteration of every rate.
     tried_alone = tuple(replace(one, profile=_light(one.profile)) for one in found.tried)
     return Trial(
@@ -204,10 +208,10 @@ def _trial(finalist: Finalist, server: Server, found: Capacity, stated: Profile 
         how=how,
         most_running=0 if best is None or best.outcome is None else int(best.outcome.work.sums["most_running"].max()),
         capacity=replace(found, tried=tried_alone),
-        profile=_light(profile),
+        profile=profile,
         at_capacity=None if best is None else _light(best),
         lowest=nearest if best is None else _light(nearest),
-        meets=meets(worst_share(profile), slo),
+        meets=keeps_slo(profile),
     )
 
 
@@ -238,14 +242,26 @@ def is_of_stated_load(spaces: Sequence[ServingSpace], objective: str) -> bool:
 
 def of_one_replica(spaces: Sequence[ServingSpace]) -> list[ServingSpace]:
     """Return spaces of one replica each, of every size that fits in the largest cluster of a kind of devices."""
-    largest: dict[tuple[str, str], ServingSpace] = {}
+    return [one for space in largest(spaces) for one in _by_size(space)]
+
+
+def largest(spaces: Sequence[ServingSpace]) -> list[ServingSpace]:
+    """Return the space of the largest cluster of each kind of devices, and of each other choice."""
+    found: dict[tuple[str, str], ServingSpace] = {}
     for space in spaces:
         others = {key: value for key, value in space.options.items() if key.partition(".")[0] != "cluster"}
         kind = str(fields_of(space.scenario.cluster.device)), str(others)
-        known = largest.get(kind)
+        known = found.get(kind)
         if known is None or known.scenario.cluster.devices < space.scenario.cluster.devices:
-            largest[kind] = space
-    return [one for space in largest.values() for one in _by_size(space)]
+            found[kind] = space
+    return [*found.values()]
+
+
+def on_devices(space: ServingSpace, count: int) -> ServingSpace:
+    """Return a space on so many of its devices."""
+    whole = space.scenario.cluster
+    scenario = replace(space.scenario, cluster=resizer(whole)(count))
+    return replace(space, scenario=scenario, clusters=(), options={**space.options, **devices_setting(whole)})
 
 
 def _by_size(space: ServingSpace) -> Iterator[ServingSpace]:
@@ -253,19 +269,17 @@ def _by_size(space: ServingSpace) -> Iterator[ServingSpace]:
     whole = space.scenario.cluster
     counts = space.values.get("replicas", (int(space.scenario.plan.replicas),)) or (1,)
     for size in _sizes(whole, whole.devices // min(counts)):
-        cluster = resizer(whole)(size)
-        plan = replace(space.scenario.plan, replicas=1)
+        of = on_devices(space, size)
         yield replace(
-            space,
-            scenario=replace(space.scenario, cluster=cluster, plan=plan),
-            # Pools are of several sizes; they are searched on the devices that there are.
+            of,
+            scenario=replace(of.scenario, plan=replace(of.scenario.plan, replicas=1)),
+            # Pools are of several sizes, and searched by themselves.
             values={
                 **space.values,
                 "replicas": (1,),
                 **({"disaggregate": (False,)} if "disaggregate" in space.values else {}),
             },
-            clusters=(cluster, whole),
-            options={**space.options, **devices_setting(whole)},
+            clusters=(of.scenario.cluster, whole),
         )
 
 
@@ -307,22 +321,22 @@ def fewest(
     def keeps(place: int) -> bool:
         nonlocal load
         profile = run(allowed[place])
-        if not meets(worst_share(profile), slo):
+        if not keeps_slo(profile):
             return False
-        longer = longer_by(load, float(profile.requests_per_s) * profile.latency_s["mean"])
-        if longer is load:
-            return True
-        # In a short run a queue that goes on growing is short too.
-        load = longer
-        return meets(lasting_share(run(allowed[place]), slo), slo)
+        enough = longer(load, max(WITHIN**-2, ENOUGH * float(profile.requests_per_s) * profile.latency_s["mean"]))
+        if enough is not load:
+            # In a short run a queue that goes on growing is short too.
+            load = enough
+            profile = run(allowed[place])
+        return meets(lasting_share(profile, slo), slo)
 
     guess = ceil(one.lengths.requests_per_s / one.requests_per_s) if one.requests_per_s else 1
     first = sum(count < guess for count in allowed)
-    place = _first_that(keeps, len(allowed), min(first, len(allowed) - 1))
+    place = first_that(keeps, len(allowed), min(first, len(allowed) - 1))
     return None if place is None else one.replicated(allowed[place])
 
 
-def _first_that(keeps: Callable[[int], bool], count: int, guess: int) -> int | None:
+def first_that(keeps: Callable[[int], bool], count: int, guess: int) -> int | None:
     """Return the first place from which on all keep something, of so many, beginning at a guess; None for none."""
     low, high, place, step = -1, count, guess, 1
     while high - low > 1:

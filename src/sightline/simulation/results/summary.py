@@ -98,12 +98,28 @@ def answered(outcome: Outcome) -> Answered:
 def kept(times: Answered, slo: "Slo") -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
     """Return which requests are within every limit; an answer of one token has no TPOT and meets that limit."""
     good = np.ones(times.ttft_s.size, np.bool_)
-    for number, limits in enumerate(slo.of_classes):
-        others = times.slo_class != number if slo.classes else False
+    for own, limits in zip(of_classes(times, slo), slo.of_classes, strict=True):
         for key, limit in limits.items():
             # Not `<=`: a NaN breaks no limit.
-            good &= ~(getattr(times, key) > limit) | others
+            good[own] &= ~(getattr(times, key)[own] > limit)
     return good
+
+
+def of_classes(times: Answered, slo: "Slo") -> "list[Any]":
+    """Return which requests are of each class of the objective; without classes all."""
+    return [times.slo_class == number for number in range(len(slo.classes))] or [slice(None)]
+
+
+def times_within(times: Answered, slo: "Slo") -> list[dict[str, float]]:
+    """Return for each class of the objective its percentile of each time that it limits, in seconds, where known."""
+    limited = [
+        {key: getattr(times, key)[own] for key in limits}
+        for own, limits in zip(of_classes(times, slo), slo.of_classes, strict=True)
+    ]
+    return [
+        {key: float(np.nanpercentile(s, slo.percentile)) for key, s in each.items() if not np.isnan(s).all()}
+        for each in limited
+    ]
 
 
 def least_share(good: "np.ndarray[tuple[int], np.dtype[np.bool_]]", slo_class: Integers) -> float:
@@ -120,6 +136,38 @@ def worst_share(profile: "Profile") -> float:
 def meets(good_share: float | None, slo: "Slo") -> bool:
     """Return whether the share of good requests meets the objective; False without requests."""
     return good_share is not None and good_share >= slo.percentile / 100.0 * (1.0 - ROUNDING)
+
+
+KEPT_UP = 0.97
+"""Share of a rate that is sent, answered or served at least if it is kept up with."""
+
+
+def short_of_rate(profile: "Profile") -> str:
+    """Return why a load is not served at the rate that it states, whatever the times of its requests; empty if it is.
+
+    Of few requests those sent per second are off by chance, as the square root of their number.
+    """
+    arrival, sent, capacity = profile.scenario.workload.arrival, profile.sent_per_s, profile.capacity_requests_per_s
+    requests = (profile.completed or 0) + (profile.failed or 0) + sum((profile.refused or {}).values())
+    if arrival.rate is None or not requests:
+        return ""
+    if sent is not None and sent < min(KEPT_UP, 1.0 - 3.0 * requests**-0.5) * arrival.rate:
+        return (
+            f"only {sent:.3g} of {arrival.rate:g} requests/s are sent, because workload.arrival.concurrency "
+            f"{arrival.concurrency} holds the others back"
+        )
+    if capacity is not None and capacity < KEPT_UP * arrival.rate:
+        return f"{arrival.rate:g} requests/s exceed the capacity, {capacity:.3g}"
+    return ""
+
+
+def keeps_slo(profile: "Profile") -> bool:
+    """Return whether a load is served at its rate and as many requests as its objective asks keep their limits.
+
+    True without an objective.
+    """
+    slo = profile.scenario.workload.slo
+    return slo is None or (meets(worst_share(profile), slo) and not short_of_rate(profile))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +196,7 @@ class Totals:
     """Requests that another replica decodes than processed their prompt."""
     first_arrival_s: float = np.inf
     """Of all requests."""
+    last_arrival_s: float = -np.inf
     last_token_s: float = -np.inf
 
     @property
@@ -174,7 +223,7 @@ class Totals:
         """The sums of both."""
         sums = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(Totals)}
         sums["first_arrival_s"] = min(self.first_arrival_s, other.first_arrival_s)
-        sums["last_token_s"] = max(self.last_token_s, other.last_token_s)
+        sums |= {name: max(getattr(self, name), getattr(other, name)) for name in ("last_arrival_s", "last_token_s")}
         return Totals(**sums)
 
 
@@ -199,6 +248,7 @@ def totals_of(outcome: Outcome, times: Answered, slo: "Slo | None" = None) -> To
         queues=int((~np.isnan(times.queue_s)).sum()),
         transfers=int((~np.isnan(times.transfer_s)).sum()),
         first_arrival_s=float(outcome.requests.arrival_s.min(initial=np.inf)),
+        last_arrival_s=float(outcome.requests.arrival_s.max(initial=-np.inf)),
         last_token_s=float(outcome.last_token_s[done].max(initial=-np.inf)),
     )
 
@@ -297,6 +347,8 @@ class Summary:
     """What was loaded from the memories behind the caches."""
     rate_intervals: Callable[[], Mapping[str, Interval]] = dict
     """Those of what is answered per second, where rows say how it changes."""
+    class_times_s: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """`times_within` by the name of the class, where rows say it."""
 
     @property
     def iteration_sums(self) -> Any:
@@ -339,6 +391,9 @@ def summary_of(outcome: Outcome, slo: "Slo | None" = None) -> Summary:
         lifetimes=outcome.lifetimes,
         tiers=outcome.tiers,
         rate_intervals=partial(rate_intervals, times, slo),
+        class_times_s={}
+        if slo is None
+        else {each.name: of for each, of in zip(slo.classes, times_within(times, slo), strict=False)},
     )
 
 
@@ -364,6 +419,7 @@ def figures_from(summary: Summary, slo: "Slo | None" = None, *, intervals: bool 
         "goodput_requests_per_s": totals.good * per_s if has_slo else None,
         "good_share": totals.good / totals.requests if has_slo and totals.requests else None,
         **_of_classes(totals, slo),
+        **({"class_times_s": summary.class_times_s} if summary.class_times_s else {}),
         **_counts(totals),
         "queue_s": totals.mean_queue_s,
         "duration_s": totals.duration_s,
