@@ -231,10 +231,9 @@ def _sessions(stated: object, base: Path, complaints: Complaints) -> Sessions | 
     for name in {"turns", "calls", "tool_tokens", "tool_time"} & values.keys():
         unit = SECONDS if name == "tool_time" else LENGTH
         values[name] = _number_or_lengths(values[name], f"workload.sessions.{name}", base, complaints, unit)
-    needs = [("tool_tokens", "calls"), ("tool_time", "calls"), ("summary_tokens", "context_tokens")]
-    for name, needed in needs:
-        if values.get(name) and needed not in values:
-            complaints.add(f"workload.sessions.{name} applies to {needed}, which is missing")
+    for name in ("tool_tokens", "tool_time"):
+        if values.get(name) and "calls" not in values:
+            complaints.add(f"workload.sessions.{name} applies to calls, which is missing")
     return None if None in values.values() else description_of(Sessions, values)
 
 

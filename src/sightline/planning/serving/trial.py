@@ -16,6 +16,7 @@ from sightline.simulation.capacity import (
     ENOUGH,
     LEAST,
     MOST_REQUESTS,
+    TALKS,
     WITHIN,
     Capacity,
     Tried,
@@ -25,6 +26,7 @@ from sightline.simulation.capacity import (
     users_at,
     with_requests,
 )
+from sightline.simulation.load import MeanLengths
 from sightline.simulation.results.summary import meets, worst_share
 from sightline.simulation.server import Server, server_of
 from sightline.simulation.simulate import profile_of
@@ -138,9 +140,7 @@ def tried(
         check()
         return profile_of(server, asked, intervals=False)
 
-    turns, think_s = finalist.lengths.turns, scenario.workload.arrival.think_time_s
-    conversations = finalist.steady.columns["batch"] + (turns > 1.0) * first * think_s
-    load = _as_long_as(scenario, how, conversations, turns)
+    load = _as_long_as(scenario, how, finalist.steady.columns["batch"], finalist.lengths, first)
     found = highest_rate(load, run, first, within=how.within, step=how.step, drawn=(), least=1.0 if least else LEAST)
     return _trial(finalist, server, found, run(scenario) if has_times(scenario) and how is not BRIEF else None, how)
 
@@ -154,17 +154,19 @@ def with_its_limit(of: Trial, check: Callable[[], None], how: Precision) -> Tria
     return of
 
 
-def _as_long_as(scenario: ServingScenario, how: Precision, in_flight: float, turns: float) -> ServingScenario:
+def _as_long_as(
+    scenario: ServingScenario, how: Precision, in_flight: float, lengths: MeanLengths, rate: float
+) -> ServingScenario:
     """The question with as many requests as its highest rate takes to be known; those of a trace stay.
 
-    ``in_flight`` are conversations where these have several turns, which wait for each other: few would slow down
-    before they overload anybody.
+    So many are in flight at a rate near it. Conversations of several turns also go on as in the long run.
     """
     shape = scenario.workload.requests
     if shape is None:
         return scenario
     fewest, most = how.requests
-    count = turns * min(max(fewest, how.latencies * in_flight), most)
+    count = min(max(fewest, how.latencies * in_flight), most)
+    count = max(count, TALKS * lengths.talking(rate, in_flight / rate if rate else 0.0))
     count = min(max(ceil(count), shape.count if how is not BRIEF else 0), MOST_REQUESTS)
     return with_requests(scenario, count)
 
@@ -306,7 +308,7 @@ def fewest(
         profile = run(allowed[place])
         if not meets(worst_share(profile), slo):
             return False
-        longer = longer_by(load, float(profile.requests_per_s) * profile.latency_s["mean"])
+        longer = longer_by(load, one.lengths, profile)
         if longer is load:
             return True
         # In a short run a queue that goes on growing is short too.
