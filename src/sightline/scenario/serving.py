@@ -1,6 +1,7 @@
 """Serving: requests that arrive over time, answered by an engine on a cluster."""
 
 from dataclasses import dataclass
+from math import prod
 from typing import Annotated, ClassVar, Literal
 
 from sightline.content import description
@@ -74,6 +75,16 @@ class Sessions:
     """Tokens of that summary."""
     agents: Annotated[int, whole()] = 1
     """Agents that begin together and have the same prefix, each with turns of its own."""
+
+    @property
+    def requests(self) -> float:
+        """The mean number of requests of a conversation, of all its agents."""
+        counts = (of if isinstance(of, int) else of.drawn(LONGEST).mean() for of in (self.turns, self.calls))
+        return float(prod(counts)) * self.agents
+
+
+LONGEST = 10**12
+"""More than any length."""
 
 
 LIMITED = ("ttft_s", "tpot_s", "latency_s")

@@ -13,6 +13,7 @@ from sightline.loading.traces import Columns, Trace, open_trace
 from sightline.loading.traces.documents import OnRemark
 from sightline.scenario import Arrival, GenerationPlan, RequestShape, Serve, ServingScenario, Sessions
 from sightline.scenario.lengths import Lengths
+from sightline.scenario.serving import LONGEST
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -202,8 +203,6 @@ CONVERSATIONS = 4096
 """Conversations that are drawn at once."""
 GOLDEN = (5.0**0.5 - 1.0) / 2.0
 """The golden ratio, whose multiples are spread evenly."""
-LONGEST = 10**12
-"""More than any length."""
 
 
 def stream(seed: int, of: int) -> "np.random.Generator":
@@ -237,13 +236,6 @@ class Drawn:
         """Draw from lengths, or from seconds; a number is always that one."""
         self._lengths = lengths
         self._random = random
-
-    @property
-    def mean(self) -> float:
-        """Their mean, of a thousand quantiles."""
-        if isinstance(self._lengths, Lengths):
-            return float(self._lengths.drawn(LONGEST).mean())
-        return float(self._lengths)
 
     def next(self, count: int, *, whole: bool = True) -> Any:
         """Return so many further numbers; seconds need not be ``whole``."""
@@ -336,8 +328,7 @@ class _Sessions:
         self._prompts = Drawn(shape.prompt_tokens, stream(workload.seed, PROMPTS))
         self._outputs = Drawn(shape.output_tokens, stream(workload.seed, OUTPUTS))
         self._prefixes = stream(workload.seed, PREFIXES)
-        requests = self._turns.mean * self._calls.mean * sessions.agents
-        self._arrivals = Arrivals(workload.arrival, stream(workload.seed, ARRIVALS), requests)
+        self._arrivals = Arrivals(workload.arrival, stream(workload.seed, ARRIVALS), sessions.requests)
         self._think_s = workload.arrival.think_time_s
         self._closed = workload.arrival.process == "closed"
         self._begun = 0

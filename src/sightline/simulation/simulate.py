@@ -353,9 +353,10 @@ def find_capacity(
     longer = long_enough(scenario, fastest)
     first = fastest if longer is scenario else at_once(longer)
     # How long conversations last is known once their requests' latency is.
-    roughly = highest_rate(longer, run, first, progress, within=ROUGHLY, drawn=()) if server.lengths.turns > 1.0 else None
-    if roughly is not None and roughly.rate and roughly.profile is not None:
-        longer, first = longer_by(longer, server.lengths, roughly.profile), roughly.rate
+    if server.lengths.turns > 1.0:
+        roughly = highest_rate(longer, run, first, progress, within=ROUGHLY, drawn=())
+        if roughly.rate and roughly.profile is not None:
+            longer, first = longer_by(longer, server.lengths, roughly.profile), roughly.rate
     capacity = highest_rate(longer, run, first=first, progress=progress)
     if as_searched := searched_as(scenario):
         capacity = replace(capacity, sentence=f"{capacity.sentence}; {as_searched}")
