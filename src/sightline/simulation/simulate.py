@@ -17,6 +17,7 @@ from sightline.quantities import SECONDS, format_quantity, percent
 from sightline.scenario import Arrival, ServingScenario, Slo
 from sightline.simulation.autoscaling import usual_target
 from sightline.simulation.capacity import (
+    TALKS,
     Capacity,
     enough_requests,
     highest_rate,
@@ -364,7 +365,16 @@ def find_capacity(
         count = longer.workload.requests.count
         sentence = f"{capacity.sentence}; simulated {count:,} requests to see whether queues grow"
         capacity = replace(capacity, sentence=sentence)
-    if not intervals or capacity.rate is None:
+    if capacity.rate is None or capacity.profile is None:
+        return capacity
+    shape, latency_s = longer.workload.requests, capacity.profile.latency_s["mean"]
+    enough = server.lengths.talking(TALKS * capacity.rate, latency_s)
+    if shape is not None and shape.count < enough:
+        talk = format_quantity(server.lengths.talking(1.0, latency_s), SECONDS)
+        sentence = f"{capacity.sentence}; a conversation lasts {talk}, so that the long run has more users at work"
+        more = f"use at least {ceil(enough):,} requests (workload.requests.count)"
+        capacity = replace(capacity, sentence=f"{sentence}; {more}")
+    if not intervals:
         return capacity
     ends = [
         highest_rate(

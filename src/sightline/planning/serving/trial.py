@@ -55,6 +55,8 @@ CLOSE = Precision(within=0.02, step=1.25, latencies=ENOUGH, requests=(2_500, MOS
 """Less than what plans are apart by the errors of their times."""
 WHOLE = Precision(within=WITHIN, step=1.04, latencies=ENOUGH, requests=(round(WITHIN**-2), MOST_REQUESTS))
 """As closely as `find_capacity` does."""
+LONGER_TALKS = 4
+"""Times the most requests, that a load of conversations has."""
 MORE = 1.04
 """Times a capacity, at which a layout is tried with another limit of sequences."""
 MANY_MORE = 64
@@ -166,7 +168,7 @@ def _as_long_as(
         return scenario
     fewest, most = how.requests
     count = min(max(fewest, how.latencies * in_flight), most)
-    count = max(count, TALKS * lengths.talking(rate, in_flight / rate if rate else 0.0))
+    count = max(count, min(TALKS * lengths.talking(rate, in_flight / rate if rate else 0.0), LONGER_TALKS * most))
     count = min(max(ceil(count), shape.count if how is not BRIEF else 0), MOST_REQUESTS)
     return with_requests(scenario, count)
 
