@@ -91,7 +91,7 @@ def test_the_rate_of_a_short_load_is_that_of_a_long_one():
 
 def test_a_capacity_of_conversations_has_as_many_users_as_the_long_run():
     arrival = {"process": "poisson", "rate": 2.0, "think_time": 5.0}
-    asked = {"sessions": {"turns": 20, "prefix_tokens": 200}, "arrival": arrival, "slo": {"tpot": "9 ms"}}
+    asked = {"sessions": {"turns": 20, "prefix_tokens": 200}, "arrival": arrival, "slo": {"tpot": "14 ms"}}
     short, long = (
         find_capacity(serving(count=n, prompt_tokens=20, output_tokens=200, **asked)) for n in (100, MOST_REQUESTS)
     )
