@@ -365,10 +365,11 @@ def find_capacity(
         count = longer.workload.requests.count
         sentence = f"{capacity.sentence}; simulated {count:,} requests to see whether queues grow"
         capacity = replace(capacity, sentence=sentence)
-    if capacity.rate is None or capacity.profile is None:
+    rate = capacity.rate
+    if rate is None or capacity.profile is None:
         return capacity
     shape, latency_s = longer.workload.requests, capacity.profile.latency_s["mean"]
-    enough = server.lengths.talking(TALKS * capacity.rate, latency_s)
+    enough = server.lengths.talking(TALKS * rate, latency_s)
     if shape is not None and shape.count < enough:
         talk = format_quantity(server.lengths.talking(1.0, latency_s), SECONDS)
         sentence = f"{capacity.sentence}; a conversation lasts {talk}, so that the long run has more users at work"
@@ -378,12 +379,12 @@ def find_capacity(
         return capacity
     ends = [
         highest_rate(
-            longer, partial(profile_of, paced, intervals=False), capacity.rate, progress, step=END_STEP, drawn=()
+            longer, partial(profile_of, paced, intervals=False), rate, progress, step=END_STEP, drawn=()
         )
         for paced in (server.at_pace(*factors) for factors in server.end_factors)
     ]
     # 0 where no rate meets the objective, no upper end where none breaks it.
-    rates = [capacity.rate, *(inf if end.unbroken else end.rate or 0.0 for end in ends)]
+    rates = [rate, *(inf if end.unbroken else end.rate or 0.0 for end in ends)]
     return replace(capacity, interval=(min(rates), None if max(rates) == inf else max(rates))) if ends else capacity
 
 
