@@ -378,9 +378,7 @@ def find_capacity(
     if not intervals:
         return capacity
     ends = [
-        highest_rate(
-            longer, partial(profile_of, paced, intervals=False), rate, progress, step=END_STEP, drawn=()
-        )
+        highest_rate(longer, partial(profile_of, paced, intervals=False), rate, progress, step=END_STEP, drawn=())
         for paced in (server.at_pace(*factors) for factors in server.end_factors)
     ]
     # 0 where no rate meets the objective, no upper end where none breaks it.
