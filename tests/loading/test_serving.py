@@ -417,3 +417,12 @@ def test_groups_in_attention_are_read_as_data_parallel_ranks():
     asked["plan"]["attention_data_parallel"] = 3
     (uneven,) = problems({**asked, "model": "mixtral-8x7b"})
     assert "allowed: a divisor of plan.tensor_parallel 8" in uneven
+
+
+@pytest.mark.parametrize(
+    ("key", "tokens"), [("context_tokens", 200_000), ("prefix_tokens", 131_072), ("summary_tokens", 131_072)]
+)
+def test_a_conversation_fits_in_the_model_s_context(key, tokens):
+    (problem,) = problems(scenario(sessions={"turns": 2, key: tokens}))
+    assert f"workload.sessions.{key} is {tokens:,}" in problem
+    assert "131,072" in problem

@@ -11,7 +11,19 @@ from sightline.errors import InputError
 from sightline.profile import Profile
 from sightline.progress import Progress
 from sightline.scenario import Arrival
-from sightline.simulation.capacity import MOST_REQUESTS, WITHIN, at_rate, highest_rate, long_enough, searched_as
+from sightline.simulation.capacity import (
+    ENOUGH,
+    MOST_REQUESTS,
+    TALKS,
+    WITHIN,
+    at_rate,
+    enough_requests,
+    highest_rate,
+    lasting_share,
+    long_enough,
+    searched_as,
+)
+from sightline.simulation.load import MeanLengths
 from sightline.simulation.results.summary import figures_of, keeps_slo
 from sightline.simulation.simulate import find_capacity, simulate
 
@@ -89,6 +101,28 @@ def test_the_rate_of_a_short_load_is_that_of_a_long_one():
     assert found.rate == pytest.approx(fastest, rel=0.1)
     assert found.tried[0].profile.completed == MOST_REQUESTS
     assert "20,000 requests" in found.sentence
+
+
+def test_a_capacity_of_conversations_has_as_many_users_as_the_long_run():
+    arrival = {"process": "poisson", "rate": 2.0, "think_time": 5.0}
+    asked = {"sessions": {"turns": 20, "prefix_tokens": 200}, "arrival": arrival, "slo": {"tpot": "14 ms"}}
+    short, long = (
+        find_capacity(serving(count=n, prompt_tokens=20, output_tokens=200, **asked)) for n in (100, MOST_REQUESTS)
+    )
+    assert short.rate == pytest.approx(long.rate, rel=0.05)
+    lengths = MeanLengths(turns=30.0, pause_s=58.0)
+    assert enough_requests(lengths, 2.0, 1.0) == TALKS * 2.0 * 30 * 59
+    assert enough_requests(MeanLengths(), 2.0, 1.0) == ENOUGH * 2.0
+
+
+def test_requests_after_the_last_conversation_has_begun_are_not_the_late_ones():
+    # Two conversations overlap at first; what the second does alone later, it does well.
+    waits = np.array([0.0, 0.0, 2.0, 2.0, 0.0, 0.0, 0.0, 0.0])
+    run = outcome(np.arange(8.0), queue_s=waits)
+    run = replace(run, requests=replace(run.requests, session_id=np.array([0, 0, 0, 1, 1, 1, 1, 1])))
+    asked = serving(slo=SLO)
+    profile = Profile(scenario=asked, source="predicted", **figures_of(run, asked.workload.slo), outcome=run)
+    assert lasting_share(profile, asked.workload.slo) == 0.0
 
 
 def find_burst_rate(scenario, count):

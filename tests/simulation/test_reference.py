@@ -294,6 +294,14 @@ def test_a_client_of_a_closed_loop_sends_once_it_has_its_answer() -> None:
     assert outcome.requests.arrival_s.tolist() == [0, 1.5, 3]
 
 
+def test_a_client_of_a_closed_loop_has_one_conversation_at_a_time() -> None:
+    turns = {"session_id": [0, 0, 1, 2], "think_s": [0.0, 3.0, 0.0, 0.0]}
+    requests = load((0, 4, 1), (0, 8, 1), (0, 4, 1), (0, 4, 1), **turns)
+    outcome = serve(requests, Rules(), lambda *_: 1.0, concurrency=2)
+    # The second client begins at once with the second conversation, and has the third when that has ended.
+    assert outcome.requests.arrival_s.tolist() == [0, 4, 0, 1]
+
+
 def test_a_request_that_arrives_waits_for_a_place_before_it_is_sent() -> None:
     requests = load((0, 4, 3), (0.5, 4, 1), (1, 4, 1), (9, 4, 1))
     outcome = serve(requests, Rules(), lambda *_: 1.0, concurrency=2)

@@ -185,8 +185,22 @@ def _of_serving(scenario: "ServingScenario") -> tuple[str, list[str]]:
     else:
         shape = work.requests
         lengths = f"{_tokens(shape.prompt_tokens)} tokens in, {_tokens(shape.output_tokens)} out"
-        what = f"{counted(shape.count, 'request')}, {lengths}{_conversations(work.sessions)}"
+        what = f"{counted(shape.count, 'request')}{_talks(work.sessions)}, {lengths}{_conversations(work.sessions)}"
     return f"{what}, {_arrival(scenario)}", _of_engine(scenario)
+
+
+def _talks(sessions: "Sessions | None") -> str:
+    """How many turns and calls conversations have, and what the tools of agents take."""
+    if sessions is None or (sessions.turns, sessions.calls) == (1, 1):
+        return ""
+    counts = (sessions.turns, sessions.calls)
+    turns, calls = (str(of) if isinstance(of, int) else f"about {of.expected:.3g}" for of in counts)
+    talks = f" in conversations of {turns} turns"
+    if sessions.calls != 1:
+        pause_s = sessions.tool_time_s if isinstance(sessions.tool_time_s, float) else sessions.tool_time_s.expected
+        answers = f"{_tokens(sessions.tool_tokens)} tokens from tools after {units.seconds(pause_s)}"
+        talks += f" x {calls} calls, {answers} each"
+    return f"{talks}, {sessions.agents} agents at a time" if sessions.agents > 1 else talks
 
 
 def _conversations(sessions: "Sessions | None") -> str:
@@ -210,7 +224,10 @@ def _arrival(scenario: "ServingScenario") -> str:
         return counted(arrival.concurrency or 0, "client")
     if arrival.process == "all_at_once":
         return "all at once"
-    rate = "" if arrival.rate is None else f" at {units.digits(arrival.rate)}/s"
+    rate, talks = "" if arrival.rate is None else f" at {units.digits(arrival.rate)}/s", scenario.workload.sessions
+    if arrival.rate is not None and talks is not None and talks.requests > 1.0:
+        begun = units.digits(arrival.rate / talks.requests)
+        rate = f" at {units.digits(arrival.rate)} requests/s ({begun} conversations/s)"
     rate = " at varying rates" if arrival.ramp else rate
     sent = f"{arrival.process}{rate}"
     if arrival.process == "trace":

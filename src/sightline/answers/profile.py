@@ -266,6 +266,10 @@ def _requests(profile: Profile) -> Iterator[out.Rows]:
 def _load(profile: Profile) -> Iterator[tuple[str, str]]:
     """How requests ended, and what the engine did meanwhile."""
     yield "requests", _ended(profile)
+    talks = profile.scenario.workload.sessions
+    if talks is not None and talks.requests > 1.0 and profile.completed:
+        rate = units.digits(float(profile.requests_per_s) / talks.requests)
+        yield "conversations", f"{rate}/s, {units.digits(talks.requests)} requests each"
     yield from summary.figures(profile, ("capacity_requests_per_s",))
     if profile.completed:
         yield from summary.figures(profile, ("queue_s", "duration_s"))

@@ -16,8 +16,18 @@ from sightline.loading.parts import CLUSTER, MODEL, read_parts
 from sightline.loading.serving_plan import check_attention_groups
 from sightline.loading.sources import check_file, numbered, stated_path
 from sightline.loading.traces import open_trace
-from sightline.quantities import RATE, SECONDS, Dimension, counted, show
-from sightline.scenario import Arrival, GenerationPlan, RequestShape, Serve, ServingScenario, Sessions, Slo, SloClass
+from sightline.quantities import RATE, SECONDS, Dimension, show
+from sightline.scenario import (
+    Arrival,
+    GenerationPlan,
+    Model,
+    RequestShape,
+    Serve,
+    ServingScenario,
+    Sessions,
+    Slo,
+    SloClass,
+)
 from sightline.scenario.rules import ENGINE_DEGREES
 from sightline.scenario.serving import LIMITED, MOST_PLAIN_S
 from sightline.validators import Keys, Kind, as_stated, description_of, keys_of, quantity, text, tokens
@@ -137,6 +147,8 @@ def serving_from_mapping(
     parts = read_parts(mapping, {**MODEL, **CLUSTER}, base, complaints)
     read: list[str] = []
     workload = _workload(parts.workload, Path(base or ""), complaints, read)
+    if workload is not None and workload.sessions is not None and parts.model is not None:
+        _check_context(workload.sessions, parts.model.model, complaints)
     check_attention_groups(parts.plan, None if parts.model is None else parts.model.model, complaints)
     plan, remarks = settled_plan(parts, {"task": Serve.task}, complaints, free, Serve.task)
     if complaints.problems or parts.model is None or parts.cluster is None or plan is None or workload is None:
@@ -241,11 +253,22 @@ def _sessions(stated: object, base: Path, complaints: Complaints) -> Sessions | 
     for name in {"turns", "calls", "tool_tokens", "tool_time"} & values.keys():
         unit = SECONDS if name == "tool_time" else LENGTH
         values[name] = _number_or_lengths(values[name], f"workload.sessions.{name}", base, complaints, unit)
-    needs = [("tool_tokens", "calls"), ("tool_time", "calls"), ("summary_tokens", "context_tokens")]
-    for name, needed in needs:
-        if values.get(name) and needed not in values:
-            complaints.add(f"workload.sessions.{name} applies to {needed}, which is missing")
+    for name in ("tool_tokens", "tool_time"):
+        if values.get(name) and "calls" not in values:
+            complaints.add(f"workload.sessions.{name} applies to calls, which is missing")
     return None if None in values.values() else description_of(Sessions, values)
+
+
+def _check_context(sessions: Sessions, model: Model, complaints: Complaints) -> None:
+    """Note a context longer than the model's, or one that the shared prefix fills."""
+    context = sessions.context_tokens or model.max_positions
+    if context > model.max_positions:
+        allowed = f"up to the {model.max_positions:,} of {model.name}"
+        complaints.add(f"workload.sessions.context_tokens is {context:,}; allowed: {allowed}")
+    for name in ("prefix_tokens", "summary_tokens"):
+        if (tokens := getattr(sessions, name)) >= context:
+            allowed = f"fewer than the context, {context:,} (workload.sessions.context_tokens)"
+            complaints.add(f"workload.sessions.{name} is {tokens:,}; allowed: {allowed}")
 
 
 def _slo(stated: object, complaints: Complaints, remarks: list[str]) -> Slo | None:
@@ -262,7 +285,9 @@ def _slo(stated: object, complaints: Complaints, remarks: list[str]) -> Slo | No
             remarks.append(f"{seconds}; for milliseconds write {plain:g}ms")
     found = description_of(Slo, values, classes=classes) if classes or values.keys() - {"percentile"} else None
     every = stated.get("classes", ()) if isinstance(stated, Mapping) else ()
-    unlimited = classes and any(not limits & each.keys() for each in every if isinstance(each, Mapping))
+    unlimited = classes and any(
+        not {"ttft", "tpot", "latency"} & each.keys() for each in every if isinstance(each, Mapping)
+    )
     if found is not None and not all(found.of_classes) and unlimited:
         complaints.add("workload.slo.classes has one without a limit; needed: ttft, tpot or latency, such as 500 ms")
     return found

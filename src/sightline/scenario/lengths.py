@@ -42,6 +42,11 @@ class Lengths:
             f.name: getattr(self, f.name) for f in fields(self) if f.name in {*own, *cut}
         }
 
+    @property
+    def expected(self) -> float:
+        """Their mean, neither whole nor cut at the length of a row."""
+        return float(self._uncut().mean())
+
     def sampled(self, random: "np.random.Generator", count: int, *, whole: bool = True) -> Array:
         """Return so many random lengths, whole and from ``low`` to ``high``; seconds need not be ``whole``.
 

@@ -1,6 +1,7 @@
 """Serving: requests that arrive over time, answered by an engine on a cluster."""
 
 from dataclasses import dataclass
+from math import prod
 from typing import Annotated, ClassVar, Literal
 
 from sightline.content import description
@@ -39,9 +40,9 @@ class Arrival:
     cv: Annotated[float, quantity(RATE)] = 1.0
     """Of gamma: standard deviation of the gaps over their mean; 1 is a Poisson process, more comes in bursts."""
     concurrency: Annotated[int | None, whole()] = None
-    """Of closed: clients. With a rate or a trace's times: requests in flight at most; each waits for a place before it
-    is sent, and its latency counts from then, as `vllm bench serve --max-concurrency` sends and counts (vLLM 0.11,
-    benchmarks/serve.py)."""
+    """Of closed: clients, each with one conversation at a time. With a rate or a trace's times: requests in flight at
+    most; each waits for a place before it is sent, and its latency counts from then, as
+    `vllm bench serve --max-concurrency` sends and counts (vLLM 0.11, benchmarks/serve.py)."""
     think_time_s: Annotated[float, Key(quantity(SECONDS, zero=True), "think_time")] = 0.0
     """Constant seconds that a client or a conversation waits after an answer."""
     ramp_up_s: Annotated[float, Key(quantity(SECONDS, zero=True), "ramp_up")] = 0.0
@@ -73,11 +74,22 @@ class Sessions:
     tool_time_s: Annotated[float | Lengths, Key(anything, "tool_time")] = 0.0
     """Of agents: seconds that a tool takes between two calls: a number or a distribution."""
     context_tokens: Annotated[int | None, tokens()] = None
-    """Longest prompt with its answer; before a longer one all that was said behind the prefix becomes a summary."""
+    """Longest prompt with its answer, by default the model's; before a longer one all that was said behind the prefix
+    becomes a summary."""
     summary_tokens: Annotated[int, tokens(0)] = 0
     """Tokens of that summary."""
     agents: Annotated[int, whole()] = 1
     """Agents that begin together and have the same prefix, each with turns of its own."""
+
+    @property
+    def requests(self) -> float:
+        """The mean number of requests of a conversation, of all its agents."""
+        counts = (of if isinstance(of, int) else of.drawn(LONGEST).mean() for of in (self.turns, self.calls))
+        return float(prod(counts)) * self.agents
+
+
+LONGEST = 10**12
+"""More than any length."""
 
 
 LIMITED = ("ttft_s", "tpot_s", "latency_s")

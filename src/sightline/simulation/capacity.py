@@ -12,6 +12,7 @@ from sightline.profile import Profile
 from sightline.profile.metrics import metric_of
 from sightline.progress import SILENT, Progress
 from sightline.scenario import Arrival, ServingScenario, Slo
+from sightline.simulation.load import MeanLengths
 from sightline.simulation.outcome import COMPLETED
 from sightline.simulation.results.summary import (
     answered,
@@ -39,8 +40,11 @@ ENOUGH = 20.0
 """Mean latencies, and times of the limit on waiting, that a run lasts at least before its queue tells that it grows."""
 MOST_REQUESTS = 20_000
 """Of a load that is made longer, so that a search stays a matter of seconds."""
+TALKS = 3.0
+"""Mean conversations that a run lasts at least, so that as many go on in its last third as in the long run."""
 LATE = 2.0 / 3.0
-"""Share of the requests after which the others have to keep the objective by themselves: a growing queue is theirs."""
+"""Share of the requests, until the last conversation begins, after which the others of these have to keep the objective
+by themselves: a growing queue is theirs."""
 LASTING = ("poisson", "gamma", "constant")
 """Processes whose rate lasts."""
 OPEN = (*LASTING, "trace")
@@ -139,6 +143,17 @@ def longer(scenario: ServingScenario, needed: float) -> ServingScenario:
     """Return the scenario with at least ``needed`` requests, up to a limit; traces are unchanged."""
     shape, count = scenario.workload.requests, min(ceil(needed), MOST_REQUESTS)
     return scenario if shape is None or count <= shape.count else with_requests(scenario, count)
+
+
+def enough_requests(lengths: MeanLengths, rate: float, latency_s: float) -> float:
+    """Return the requests at a rate with which a run reaches a steady state, with as many users as in the long run."""
+    return max(ENOUGH * rate * latency_s, TALKS * lengths.talking(rate, latency_s))
+
+
+def longer_by(scenario: ServingScenario, lengths: MeanLengths, profile: Profile) -> ServingScenario:
+    """Return the scenario with enough requests at the rate and the latency of a profile; traces are unchanged."""
+    rate = scenario.workload.arrival.rate or float(profile.requests_per_s)
+    return longer(scenario, enough_requests(lengths, rate, profile.latency_s["mean"] or 0.0))
 
 
 def long_enough(scenario: ServingScenario, rate: float) -> ServingScenario:
@@ -265,14 +280,20 @@ def _growing(profile: Profile) -> str:
 
 
 def _late_share(profile: Profile, slo: Slo) -> float:
-    """The share of the last requests to arrive that kept every limit; 0 where no request is known or queues grow."""
+    """The share of the last requests to arrive that kept every limit; 0 where no request is known or queues grow.
+
+    Those that arrive when no conversation begins any more are left out: fewer and fewer users are at work then.
+    """
     outcome = profile.outcome
     if outcome is None or not outcome.status.size or (_waiting_s(slo) and _growing(profile)):
         return 0.0
     good = np.zeros(outcome.status.size, np.bool_)
     good[outcome.status == COMPLETED] = kept(answered(outcome), slo)
     order = np.argsort(outcome.requests.arrival_s, kind="stable")
-    late = order[int(LATE * good.size) :]
+    session = outcome.requests.session_id[order]
+    begins = np.where(session < 0, np.arange(good.size), np.unique(session, return_index=True)[1].max())
+    order = order[: int(begins.max()) + 1]
+    late = order[int(LATE * order.size) :]
     return least_share(good[late], outcome.requests.slo_class[late])
 
 

@@ -13,6 +13,7 @@ from sightline.loading.traces import Columns, Trace, open_trace
 from sightline.loading.traces.documents import OnRemark
 from sightline.scenario import Arrival, GenerationPlan, RequestShape, Serve, ServingScenario, Sessions
 from sightline.scenario.lengths import Lengths
+from sightline.scenario.serving import LONGEST
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -88,18 +89,24 @@ class MeanLengths(NamedTuple):
     prompt_tokens: float = 1.0
     output_tokens: float = 1.0
     prefix_tokens: float = 0.0
-    """At the beginning of a prompt, that others may have too."""
+    """At the beginning of a prompt, that others have too, or the request before in its conversation."""
     requests_per_s: float = 0.0
     """Arrivals per second between the first and the last one; 0 where all come at once."""
     longest_prompt: int = 1
     """Tokens of the longest prompt."""
     turns: float = 1.0
     """Requests of a conversation; 1 where each is one of its own."""
+    pause_s: float = 0.0
+    """Seconds between an answer and the next request of its conversation or client, in which the first counts as 0."""
+
+    def talking(self, rate: float, latency_s: float) -> float:
+        """Return the requests of conversations in progress: a rate times how long one lasts; 0 where there are none."""
+        return rate * self.turns * (latency_s + self.pause_s) if self.turns > 1.0 else 0.0
 
 
 def mean_lengths(load: Iterable[Requests]) -> MeanLengths:
     """Return the mean lengths of a load; of a long load only the beginning counts, an empty one has one token each."""
-    count, prompt, output, prefix, longest, begun, first_s, last_s = 0, 0, 0, 0, 1, 0, 0.0, 0.0
+    count, prompt, output, prefix, longest, begun, first_s, last_s, pause_s = 0, 0, 0, 0, 1, 0, 0.0, 0.0, 0.0
     for part in load:
         if not len(part):
             continue
@@ -110,14 +117,26 @@ def mean_lengths(load: Iterable[Requests]) -> MeanLengths:
         longest = max(longest, int(part.prompt_tokens.max()))
         alone = part.session_id < 0
         begun += int(alone.sum()) + len(np.unique(part.session_id[~alone]))
-        prefix += int(np.minimum(part.prefix_tokens, part.prompt_tokens - 1).sum())
+        prefix += int(_known_tokens(part).sum())
+        pause_s += float(part.think_s.sum())
         last_s = float(part.arrival_s[-1])
         if count >= MOST:
             break
     if not count:
         return MeanLengths()
     rate = (count - 1) / (last_s - first_s) if last_s > first_s else 0.0
-    return MeanLengths(max(prompt / count, 1.0), max(output / count, 1.0), prefix / count, rate, longest, count / begun)
+    mean = max(prompt / count, 1.0), max(output / count, 1.0), prefix / count
+    return MeanLengths(*mean, rate, longest, count / begun, pause_s / count)
+
+
+def _known_tokens(part: Requests) -> Integers:
+    """The tokens of each prompt that its shared prefix has, or what was said before it in its transcript."""
+    order = np.argsort(part.session_id, kind="stable")
+    session, transcript = part.session_id[order], part.transcript[order]
+    follows = (session[1:] == session[:-1]) & (transcript[1:] == transcript[:-1]) & (session[1:] >= 0)
+    before, known = order[:-1][follows], part.prefix_tokens.copy()
+    known[order[1:][follows]] = part.prompt_tokens[before] + part.output_tokens[before]
+    return np.minimum(np.maximum(known, part.prefix_tokens), part.prompt_tokens - 1)
 
 
 class Arrivals:
@@ -184,8 +203,6 @@ CONVERSATIONS = 4096
 """Conversations that are drawn at once."""
 GOLDEN = (5.0**0.5 - 1.0) / 2.0
 """The golden ratio, whose multiples are spread evenly."""
-LONGEST = 10**12
-"""More than any length."""
 
 
 def stream(seed: int, of: int) -> "np.random.Generator":
@@ -193,13 +210,20 @@ def stream(seed: int, of: int) -> "np.random.Generator":
     return np.random.default_rng((seed, of))
 
 
-def drawn_parts(workload: Serve, plan: GenerationPlan, part: int) -> Iterator[Requests]:
-    """Yield the requests of a workload without a trace, in parts of ``part`` requests."""
+def drawn_parts(workload: Serve, plan: GenerationPlan, part: int, context_tokens: int) -> Iterator[Requests]:
+    """Yield the requests of a workload without a trace, in parts of ``part`` requests.
+
+    Conversations are no longer than ``context_tokens``, unless they state something else.
+    """
     shape = workload.requests
     if shape is None:
         return
     sessions = workload.sessions
-    source = _Single(workload, shape) if sessions is None else _Sessions(workload, shape, sessions)
+    if sessions is None:
+        source: _Single | _Sessions = _Single(workload, shape)
+    else:
+        longest = sessions.context_tokens or context_tokens
+        source = _Sessions(workload, shape, replace(sessions, context_tokens=longest))
     adapters, classes = Adapters(workload.seed, plan), Classes(workload)
     for begin in range(0, shape.count, part):
         yield classes.chosen(adapters.chosen(source.next(min(part, shape.count - begin))))
@@ -212,13 +236,6 @@ class Drawn:
         """Draw from lengths, or from seconds; a number is always that one."""
         self._lengths = lengths
         self._random = random
-
-    @property
-    def mean(self) -> float:
-        """Their mean, of a thousand quantiles."""
-        if isinstance(self._lengths, Lengths):
-            return float(self._lengths.drawn(LONGEST).mean())
-        return float(self._lengths)
 
     def next(self, count: int, *, whole: bool = True) -> Any:
         """Return so many further numbers; seconds need not be ``whole``."""
@@ -311,8 +328,7 @@ class _Sessions:
         self._prompts = Drawn(shape.prompt_tokens, stream(workload.seed, PROMPTS))
         self._outputs = Drawn(shape.output_tokens, stream(workload.seed, OUTPUTS))
         self._prefixes = stream(workload.seed, PREFIXES)
-        requests = self._turns.mean * self._calls.mean * sessions.agents
-        self._arrivals = Arrivals(workload.arrival, stream(workload.seed, ARRIVALS), requests)
+        self._arrivals = Arrivals(workload.arrival, stream(workload.seed, ARRIVALS), sessions.requests)
         self._think_s = workload.arrival.think_time_s
         self._closed = workload.arrival.process == "closed"
         self._begun = 0
@@ -368,9 +384,7 @@ def _said(new: Integers, outputs: Integers, begun: Integers, sessions: Sessions)
     rows = np.diff(np.append(begun, new.size))
     prompts = so_far - outputs - np.repeat(np.concatenate([[0], so_far])[begun], rows)
     transcript = np.zeros(new.size, np.int64)
-    if sessions.context_tokens is None:
-        return prompts, transcript
-    longest = sessions.context_tokens - sessions.prefix_tokens
+    longest = (sessions.context_tokens or LONGEST) - sessions.prefix_tokens
     for first, last in zip(begun.tolist(), (begun + rows).tolist(), strict=True):
         row = first + 1
         while (beyond := np.flatnonzero((prompts + outputs)[row:last] > longest)).size:
@@ -398,7 +412,7 @@ def load_of(
     """
     workload, plan = scenario.workload, scenario.plan
     if workload.trace is None:
-        yield from drawn_parts(workload, plan, part)
+        yield from drawn_parts(workload, plan, part, scenario.model.max_positions)
         return
     yield from replayed_parts(workload, plan, workload.trace, part, on_remark)
 

@@ -41,6 +41,8 @@ class Replicas:
     """What of the times does not hang on the constants."""
     coarser: int = 0
     """Bits by which the tables of times are coarser than usual."""
+    blocks_as_one: int = 1
+    """Blocks of the cache that are followed together."""
 
     @property
     def constants(self) -> InferenceConstants:
@@ -63,6 +65,9 @@ class Replicas:
         tiers, facts = deployment.tiers_of(self.plan.scenario.plan, self.room.block_bytes), self.facts
         if tiers:
             facts = facts._replace(token_s=deployment.token_seconds(self.times, facts))
+        elif (n := self.blocks_as_one) > 1:
+            facts = facts._replace(block_tokens=n * facts.block_tokens, blocks=facts.blocks // n)
+            facts = facts._replace(watermark_blocks=facts.watermark_blocks // n)
         return Pool(facts=facts, times=self.times, name=self.plan.name, tiers=tiers)
 
     def with_blocks(self, blocks: int) -> "Replicas":
@@ -198,7 +203,7 @@ def server_of(
 
     ``known`` corrects them by what was measured of one's own server. What is known of times, and routers of unlike
     replicas, ask for the mean lengths of the scenario's load, or of another one. Tables of times that are ``coarser``
-    by some bits are made faster (`iteration_times`).
+    by some bits are made faster (`iteration_times`); blocks of long conversations are then followed several at a time.
 
     Raises:
         InputError: The load cannot be read or has no time that is limited, or the plan has what no simulation follows.
@@ -238,7 +243,17 @@ def _replicas(plan: PoolPlan, known: Knowledge | None, lengths: MeanLengths, coa
         times=at_pace(_times(worker, constants, facts, passes, coarser), *factors),
         passes=passes,
         coarser=coarser,
+        blocks_as_one=_blocks_as_one(scenario, lengths) if coarser else 1,
     )
+
+
+NEW_BLOCKS = 8
+"""Blocks that the new tokens of a conversation's request are followed in, where blocks are followed together."""
+
+
+def _blocks_as_one(scenario: ServingScenario, lengths: MeanLengths) -> int:
+    new_tokens = lengths.prompt_tokens - lengths.prefix_tokens if lengths.turns > 1.0 else 0.0
+    return max(int(new_tokens / NEW_BLOCKS) // int(scenario.plan.kv_block_tokens), 1)
 
 
 def _times(worker: Worker, constants: InferenceConstants, facts: Facts, passes: Passes, coarser: int) -> IterationTimes:

@@ -13,11 +13,20 @@ from sightline.prediction.generation.batch_profile import Knowledge
 from sightline.prediction.generation.engine_constants import borrowed_releases
 from sightline.profile import BOUNDS, Profile
 from sightline.progress import SILENT, Progress
-from sightline.quantities import percent
+from sightline.quantities import SECONDS, format_quantity, percent
 from sightline.scenario import Arrival, ServingScenario, Slo
 from sightline.simulation.autoscaling import usual_target
-from sightline.simulation.capacity import ENOUGH, Capacity, highest_rate, long_enough, searched_as, with_requests
-from sightline.simulation.load import load_of
+from sightline.simulation.capacity import (
+    TALKS,
+    Capacity,
+    enough_requests,
+    highest_rate,
+    long_enough,
+    longer_by,
+    searched_as,
+    with_requests,
+)
+from sightline.simulation.load import MeanLengths, load_of
 from sightline.simulation.outcome import NO_ROOM, REFUSALS, Outcome
 from sightline.simulation.results.iterations import busy_by_bound, energy_j, in_a_sentence, pressure
 from sightline.simulation.results.summary import (
@@ -93,6 +102,8 @@ GROWING = 2.0
 """Mean wait of all requests over that of the first quarter where waits grow: about 4 in a long overload, else 1."""
 END_STEP = 1.1
 """Factor between the first two rates that are tried at the ends of the iteration times, near the capacity."""
+ROUGHLY = 0.25
+"""How close the capacity is known from which the length of the run follows."""
 HELD_BACK = 0.9
 """Share of the places for requests in flight that are taken from which on most requests wait for one."""
 FRONT_END_FULL = 0.9
@@ -211,7 +222,7 @@ def _profile(
         beginning = _beginning(scenario, figures) if is_drawn else None
         figures["interval"] = _joined_intervals(server, _at_ends(server, scenario, beginning, figures, again), figures)
     if is_drawn:
-        remarks += growing or _too_short(scenario, figures)
+        remarks += growing or _too_short(scenario, figures, server.lengths)
     warnings = (*_warnings(scenario), *dict.fromkeys(remarks), *figures.pop("warnings"))
     warnings += (*_load_warnings(server, scenario, figures),)
     effort = cache(partial(_effort, server, summary, figures))
@@ -273,7 +284,7 @@ def _too_much(scenario: ServingScenario, figures: Mapping[str, Any], again: Agai
     """Yield that requests come faster than they are answered: the first quarter of them waits much less."""
     shape, arrival = scenario.workload.requests, scenario.workload.arrival
     answered, waits_s = figures["requests_per_s"], figures["queue_s"] or 0.0
-    if shape is None or arrival.rate is None or answered > KEPT_UP * arrival.rate:
+    if shape is None or arrival.rate is None or answered > KEPT_UP * arrival.rate or scenario.workload.sessions:
         return
     first = again(with_requests(scenario, ceil(shape.count / 4)))
     before_s = figures_from(first, scenario.workload.slo, intervals=False)["queue_s"] or 0.0
@@ -284,19 +295,23 @@ def _too_much(scenario: ServingScenario, figures: Mapping[str, Any], again: Agai
         )
 
 
-def _too_short(scenario: ServingScenario, figures: Mapping[str, Any]) -> Iterator[str]:
+def _too_short(scenario: ServingScenario, figures: Mapping[str, Any], lengths: MeanLengths) -> Iterator[str]:
     """Yield that a run is too short for what a server that is always at work comes to."""
     shape, arrival = scenario.workload.requests, scenario.workload.arrival
     lasts_s, latency_s = figures["duration_s"], figures["latency_s"]["mean"]
     if shape is None or arrival.process == "all_at_once" or arrival.ramp or not latency_s:
         return
-    if lasts_s < ENOUGH * latency_s:
-        enough = shape.count * ENOUGH * latency_s / lasts_s
+    talk_s, answered = lengths.talking(1.0, latency_s), shape.count / lasts_s
+    rate = arrival.rate or answered if talk_s else answered
+    enough = enough_requests(lengths, rate, latency_s)
+    if shape.count < enough:
         # Up to the next number of two digits and zeros.
         step = 10 ** max(int(log10(enough)) - 1, 0)
+        what = f"a conversation ({format_quantity(talk_s, SECONDS)})" if talk_s else "a request's latency"
+        reached = f", and {answered:.3g} of {rate:.3g} requests/s come on average" if talk_s and arrival.rate else ""
         yield (
-            f"the run lasts only {lasts_s / latency_s:.3g} times a request's latency, so the empty start affects "
-            f"the results; use at least {ceil(enough / step) * step:,} requests "
+            f"the run lasts only {lasts_s / (talk_s or latency_s):.3g} times {what}, so the empty start affects "
+            f"the results{reached}; use at least {ceil(enough / step) * step:,} requests "
             "(workload.requests.count)"
         )
 
@@ -355,6 +370,11 @@ def find_capacity(
     fastest = at_once(scenario)
     longer = long_enough(scenario, fastest)
     first = fastest if longer is scenario else at_once(longer)
+    # How long conversations last is known once their requests' latency is.
+    if server.lengths.turns > 1.0:
+        roughly = highest_rate(longer, run, first, progress, within=ROUGHLY, drawn=())
+        if roughly.rate and roughly.profile is not None:
+            longer, first = longer_by(longer, server.lengths, roughly.profile), roughly.rate
     capacity = highest_rate(longer, run, first=first, progress=progress)
     if as_searched := searched_as(scenario):
         capacity = replace(capacity, sentence=f"{capacity.sentence}; {as_searched}")
@@ -362,16 +382,24 @@ def find_capacity(
         count = longer.workload.requests.count
         sentence = f"{capacity.sentence}; simulated {count:,} requests to see whether queues grow"
         capacity = replace(capacity, sentence=sentence)
-    if not intervals or capacity.rate is None:
+    rate = capacity.rate
+    if rate is None or capacity.profile is None:
+        return capacity
+    shape, latency_s = longer.workload.requests, capacity.profile.latency_s["mean"]
+    enough = server.lengths.talking(TALKS * rate, latency_s)
+    if shape is not None and shape.count < enough:
+        talk = format_quantity(server.lengths.talking(1.0, latency_s), SECONDS)
+        sentence = f"{capacity.sentence}; a conversation lasts {talk}, so that the long run has more users at work"
+        more = f"use at least {ceil(enough):,} requests (workload.requests.count)"
+        capacity = replace(capacity, sentence=f"{sentence}; {more}")
+    if not intervals:
         return capacity
     ends = [
-        highest_rate(
-            longer, partial(profile_of, paced, intervals=False), capacity.rate, progress, step=END_STEP, drawn=()
-        )
+        highest_rate(longer, partial(profile_of, paced, intervals=False), rate, progress, step=END_STEP, drawn=())
         for paced in (server.at_pace(*factors) for factors in server.end_factors)
     ]
     # 0 where no rate meets the objective, no upper end where none breaks it.
-    rates = [capacity.rate, *(inf if end.unbroken else end.rate or 0.0 for end in ends)]
+    rates = [rate, *(inf if end.unbroken else end.rate or 0.0 for end in ends)]
     return replace(capacity, interval=(min(rates), None if max(rates) == inf else max(rates))) if ends else capacity
 
 

@@ -138,6 +138,9 @@ def test_agents_call_with_what_tools_answer_until_their_context_is_full():
     assert (begun_s[:, 0] == begun_s[:, 1]).all()
     assert begun_s[-1, 0] == pytest.approx(24_000, rel=0.1)
     # A conversation that would be longer than its context goes on with a summary, behind the prefix.
+    few = replace(scenario(600, arrival, sessions, prompt=10), model=replace(BASE.model, max_positions=700))
+    too_long = whole(few).prompt_tokens + whole(few).output_tokens > 700
+    assert set(whole(few).prompt_tokens[too_long].tolist()) <= {110, 140}
     short = whole(scenario(600, arrival, replace(sessions, context_tokens=1500, summary_tokens=200), prompt=10))
     prompt, transcript = short.prompt_tokens.reshape(-1, 6), short.transcript.reshape(-1, 6)
     begins = np.diff(transcript) > 0

@@ -30,7 +30,7 @@ def test_turns_of_conversations_count_what_was_said_before():
     found = mean_lengths(load_of(asked))
     # Turn k sees k - 1 prompts and answers before its own prompt.
     assert found.prompt_tokens == pytest.approx(800 + 150 + 1.5 * 250)
-    assert found.prefix_tokens == 800
+    assert found.prefix_tokens == 800 + 1.5 * 250
 
 
 def test_a_load_at_once_has_no_rate_and_one_that_arrives_has_its_own():

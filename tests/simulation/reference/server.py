@@ -51,7 +51,7 @@ POLICIES: dict[str, type[Scheduler]] = {
 
 class Clients:
     """Who sends which request when: at its time, after the answer before it in its conversation, or, in a closed loop,
-    once a client has its answer."""
+    once a client has the last answer of its own."""
 
     def __init__(self, requests: Requests, concurrency: int, think_s: float) -> None:
         """Begin with nothing sent; ``concurrency`` clients of a closed loop, or 0 for an open one."""
@@ -68,10 +68,18 @@ class Clients:
         self.ended_s: dict[int, float] = {}
 
     def _next_taken_s(self) -> float:
-        if self.taken == len(self.requests) or self.free_from == []:
+        if self.taken == len(self.requests):
             return inf
         arrival = float(self.requests.arrival_s[self.taken])
-        return arrival if self.free_from is None else max(arrival, self.free_from[0])
+        if self.free_from is None or self._goes_on():
+            return arrival
+        return max(arrival, self.free_from[0]) if self.free_from else inf
+
+    def _goes_on(self) -> bool:
+        """Whether the next request has a turn before it that has not ended."""
+        session = int(self.requests.session_id[self.taken])
+        before = self.last_turn.get(session) if session >= 0 else None
+        return before is not None and before not in self.ended_s
 
     def next_s(self) -> float:
         """Return when the next request is sent, as far as that is known."""
@@ -81,10 +89,10 @@ class Clients:
         """Return the row of the request that is sent now; None where it turns out to wait for the turn before it."""
         if self.due and self.due[0][0] <= self._next_taken_s():
             return heapq.heappop(self.due)[1]
+        if self.free_from is not None and not self._goes_on():
+            heapq.heappop(self.free_from)
         row = self.taken
         self.taken += 1
-        if self.free_from is not None:
-            heapq.heappop(self.free_from)
         session = int(self.requests.session_id[row])
         before = self.last_turn.get(session) if session >= 0 else None
         self.last_turn[session] = row
@@ -102,9 +110,9 @@ class Clients:
     def ended(self, row: int, now: float) -> None:
         """Note that a request was answered or refused."""
         self.ended_s[row] = now
-        if self.free_from is not None:
-            heapq.heappush(self.free_from, now + self.think_s)
         turn = self.turn_after.pop(row, None)
+        if turn is None and self.free_from is not None:
+            heapq.heappush(self.free_from, now + self.think_s)
         if turn is not None:
             due_s = max(now + float(self.requests.think_s[turn]), float(self.requests.arrival_s[turn]))
             heapq.heappush(self.due, (due_s, turn))

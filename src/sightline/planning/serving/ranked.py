@@ -32,6 +32,7 @@ from sightline.progress import Progress
 from sightline.quantities import SECONDS, counted, format_quantity
 from sightline.scenario import GenerationPlan, Slo
 from sightline.simulation.capacity import ENOUGH, searched_as
+from sightline.simulation.load import load_of, mean_lengths
 from sightline.simulation.results.summary import answered, meets, short_of_rate, times_within
 from sightline.simulation.simulate import DRAWS, simulate
 from sightline.validators import unusual
@@ -394,5 +395,5 @@ def _within_limits(space: ServingSpace, limits: Mapping[str, Any]) -> ServingSpa
 def _think_s(stated: object, spaces: Sequence[ServingSpace]) -> float:
     """Seconds that a user thinks: as stated, else as the load's clients do; raise `InputError` for what is no time."""
     if stated is None:
-        return spaces[0].scenario.workload.arrival.think_time_s
+        return mean_lengths(load_of(spaces[0].scenario)).pause_s
     return read_amount("think_time", stated, SECONDS, zero=True)

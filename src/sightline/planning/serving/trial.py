@@ -16,6 +16,7 @@ from sightline.simulation.capacity import (
     ENOUGH,
     LEAST,
     MOST_REQUESTS,
+    TALKS,
     WAITS,
     WITHIN,
     Capacity,
@@ -23,9 +24,11 @@ from sightline.simulation.capacity import (
     highest_rate,
     lasting_share,
     longer,
+    longer_by,
     users_at,
     with_requests,
 )
+from sightline.simulation.load import MeanLengths
 from sightline.simulation.results.summary import keeps_slo, meets, short_of_rate, worst_share
 from sightline.simulation.server import Server, server_of
 from sightline.simulation.simulate import profile_of
@@ -54,6 +57,8 @@ CLOSE = Precision(within=0.02, step=1.25, latencies=ENOUGH, requests=(2_500, MOS
 """Less than what plans are apart by the errors of their times."""
 WHOLE = Precision(within=WITHIN, step=1.04, latencies=ENOUGH, requests=(round(WITHIN**-2), MOST_REQUESTS))
 """As closely as `find_capacity` does."""
+LONGER_TALKS = 4
+"""Times the most requests, that a load of conversations has."""
 MORE = 1.04
 """Times a capacity, at which a layout is tried with another limit of sequences."""
 MANY_MORE = 64
@@ -139,9 +144,7 @@ def tried(
         check()
         return profile_of(server, asked, intervals=False)
 
-    turns, think_s = finalist.lengths.turns, scenario.workload.arrival.think_time_s
-    conversations = finalist.steady.columns["batch"] + (turns > 1.0) * first * think_s
-    load = _as_long_as(scenario, how, conversations, turns)
+    load = _as_long_as(scenario, how, finalist.steady.columns["batch"], finalist.lengths, first)
     step, lowest = min(how.step, 1.0 + 2.0 * sure), 1.0 if least else LEAST
     found = highest_rate(load, run, first, within=how.within, step=step, drawn=(), least=lowest)
     return _trial(finalist, server, found, run(scenario) if has_times(scenario) and how is not BRIEF else None, how)
@@ -160,17 +163,19 @@ def with_its_limit(of: Trial, check: Callable[[], None], how: Precision) -> Tria
     return best
 
 
-def _as_long_as(scenario: ServingScenario, how: Precision, in_flight: float, turns: float) -> ServingScenario:
+def _as_long_as(
+    scenario: ServingScenario, how: Precision, in_flight: float, lengths: MeanLengths, rate: float
+) -> ServingScenario:
     """The question with as many requests as its highest rate takes to be known; those of a trace stay.
 
-    ``in_flight`` are conversations where these have several turns, which wait for each other: few would slow down
-    before they overload anybody.
+    So many are in flight at a rate near it. Conversations of several turns also go on as in the long run.
     """
     shape = scenario.workload.requests
     if shape is None:
         return scenario
     fewest, most = how.requests
-    count = turns * min(max(fewest, how.latencies * in_flight), most)
+    count = min(max(fewest, how.latencies * in_flight), most)
+    count = max(count, min(TALKS * lengths.talking(rate, in_flight / rate if rate else 0.0), LONGER_TALKS * most))
     count = min(max(ceil(count), shape.count if how is not BRIEF else 0), MOST_REQUESTS)
     return with_requests(scenario, count)
 
@@ -323,7 +328,7 @@ def fewest(
         profile = run(allowed[place])
         if not keeps_slo(profile):
             return False
-        enough = longer(load, max(WITHIN**-2, ENOUGH * float(profile.requests_per_s) * profile.latency_s["mean"]))
+        enough = longer(longer_by(load, one.lengths, profile), WITHIN**-2)
         if enough is not load:
             # In a short run a queue that goes on growing is short too.
             load = enough

@@ -27,6 +27,7 @@ from sightline.simulation.engine.sources import (
     Part,
     Sources,
     forget_due,
+    goes_on,
     held_for_turn,
     next_deadline,
     note_end,
@@ -259,7 +260,7 @@ def _next_of_part(sources: Sources, part: Part) -> float:
     taken = sources.counts[TAKEN]
     if taken == part.size:
         return np.inf
-    if sources.credits.size == 0:
+    if sources.credits.size == 0 or goes_on(sources, part):
         return part[taken].arrival_s
     return max(part[taken].arrival_s, sources.credits[0].key) if sources.counts[CREDITS] > 0 else np.inf
 
@@ -352,7 +353,7 @@ def _arrive(loop: Loop, part: Part, router: int, now: float) -> None:
             _queue_in(loop, slot, slots[slot].place, now)
             return
     else:
-        if sources.credits.size > 0:
+        if sources.credits.size > 0 and not goes_on(sources, part):
             drop(sources.credits, sources.counts, CREDITS, 0)
         slot = take_slot(sources, slots, part)
         if held_for_turn(sources, slots, slot, now):

@@ -198,6 +198,16 @@ def take_slot(sources: Sources, slots: Slots, part: Part) -> int:
 
 
 @compiled
+def goes_on(sources: Sources, part: Part) -> bool:
+    """Return whether the next request of the part waits for a turn under way, so that its client is at work already."""
+    session = part[sources.counts[TAKEN]].session_id
+    if session < 0:
+        return False
+    at = session_at(sources, session)
+    return bool(sources.sessions[at].key != 0 and sources.sessions[at].slot != NOTHING)
+
+
+@compiled
 def held_for_turn(sources: Sources, slots: Slots, slot: int, now: float) -> bool:
     """Keep a turn back until the one before it has ended and its time has come; return whether it has to wait."""
     if slots[slot].session_id < 0:
@@ -219,13 +229,13 @@ def held_for_turn(sources: Sources, slots: Slots, slot: int, now: float) -> bool
 
 @compiled
 def note_end(sources: Sources, slots: Slots, slot: int, now: float, think_s: float) -> None:
-    """Free the slot of a request that ended; the next turn or the next request of its client may come."""
-    if sources.credits.size > 0:
-        push(sources.credits, sources.counts, CREDITS, now + think_s, 0, NOTHING)
+    """Free the slot of a request that ended; the next turn, else the next request of its client, may come."""
     turn = slots[slot].next_turn
     if turn != NOTHING:
         push_due(sources, slots, max(now + slots[turn].think_s, slots[turn].arrival_s), turn)
-    elif slots[slot].session_id >= 0:
+    elif sources.credits.size > 0:
+        push(sources.credits, sources.counts, CREDITS, now + think_s, 0, NOTHING)
+    if turn == NOTHING and slots[slot].session_id >= 0:
         at = session_at(sources, slots[slot].session_id)
         sources.sessions[at].slot, sources.sessions[at].ended_s = NOTHING, now
     slots[slot].request = NOTHING
