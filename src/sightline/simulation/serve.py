@@ -112,7 +112,8 @@ class _Simulation:
 
 def serve(load: Iterable[Requests], deployment: Deployment, progress: Progress = SILENT) -> Outcome:
     """Serve a load and return its outcome, with a row per request; progress counts requests."""
-    parts, simulation, pieces = list(load), _new(deployment), []
+    parts, pieces = list(load), []
+    simulation = _new(deployment, parts)
     progress.begin(sum(map(len, parts)), "simulating requests")
     for piece in _pieces(parts, simulation):
         pieces.append(piece)
@@ -132,7 +133,7 @@ class _Course:
     def __call__(self) -> Iterations:
         """Return a row per iteration, in order of time."""
         if self.iterations is None:
-            simulation = _new(self.deployment, RECORDS)
+            simulation = _new(self.deployment, self.parts, RECORDS)
             log = np.concatenate([piece.log for piece in _pieces(self.parts, simulation)])
             if len(pool_of := simulation.fleet.counts[:, state.POOL]) > 1:
                 log = log[np.argsort(log["start_s"], kind="stable")]
@@ -178,14 +179,22 @@ class _Window:
         return ended_requests
 
 
-def _new(deployment: Deployment, iterations: int = 0) -> _Simulation:
-    """A simulation at its begin, with room to write down so many iterations until they are read."""
+def _new(deployment: Deployment, parts: Sequence[Requests] | None = None, iterations: int = 0) -> _Simulation:
+    """A simulation at its begin, with room to write down so many iterations until they are read.
+
+    Where all ``parts`` of the load are known, tiers have no more rows than there are blocks to keep.
+    """
     pools = [pool.facts for pool in deployment.pools]
+    tokens = inf if parts is None else sum(len(of) + int((of.prompt_tokens + of.output_tokens).sum()) for of in parts)
+    behind = [
+        [tier._replace(blocks=int(min(tier.blocks, tokens / pool.facts.block_tokens + 1.0))) for tier in pool.tiers]
+        for pool in deployment.pools
+    ]
     room = max(RECORDS, *(4 * facts.max_sequences * facts.lockstep for facts in pools))
     try:
         return _Simulation(
             deployment=deployment,
-            fleet=state.new_fleet(pools, [pool.tiers for pool in deployment.pools]),
+            fleet=state.new_fleet(pools, behind),
             slots=np.zeros(0, state.SLOT),
             sources=sources.new_sources(deployment.concurrency, deployment.ramp_up_s),
             records=new_records(room, iterations, len(pools)),
