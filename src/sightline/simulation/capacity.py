@@ -221,6 +221,8 @@ def highest_rate(
     rows = tuple(tried[rate] for rate in sorted(tried))
     if unbroken:
         return Capacity(rate=None, tried=rows, sentence=_unbroken(rows[-1]), unbroken=True)
+    if low is None and least >= 1.0:
+        return Capacity(rate=None, tried=rows, sentence=f"fewer than {first:.3g} requests per second meet the SLO")
     return Capacity(rate=low, tried=rows, sentence=_in_words(tried.get(low or 0.0), rows, slo))
 
 
