@@ -195,7 +195,6 @@ def room_of(scenario: ServingScenario) -> Room:
     limited = replace(scenario, plan=replace(plan, max_sequences=plan.max_sequences or limits.max_sequences))
     priced = price_generation(alike(limited, tokens, np.array([block, 2 * block])))
     single, two = (_memory(priced, place) for place in (0, 1))
-    whole = _memory(priced, 0, experts=True) if plan.expert_devices else single
     block_bytes = two["kv_cache"] - single["kv_cache"]
     usable = usable_bytes(scenario)
     others = single["total"] - single["kv_cache"]
@@ -204,7 +203,10 @@ def room_of(scenario: ServingScenario) -> Room:
     if plan.kv_cache_blocks is not None:
         blocks = int(plan.kv_cache_blocks)
     cache = blocks * block_bytes
-    parts = {**single, "kv_cache": cache, "total": others + cache} if whole["total"] <= usable else whole
+    parts = {**single, "kv_cache": cache, "total": others + cache}
+    # Devices with experts alone have to hold these, too.
+    apart = _memory(priced, 0, experts=True) if plan.expert_devices else parts
+    parts = parts if apart["total"] <= usable else apart
     fits = blocks > 0 and parts["total"] <= usable
     return Room(blocks=blocks, memory_bytes=parts, block_bytes=block_bytes, fits=fits)
 

@@ -155,7 +155,7 @@ def test_an_objective_that_nobody_meets_is_answered(in_process, scenario):
     )
     assert (code, json.loads(out)["capacity_requests_per_s"]) == (0, None)
     assert "SLO" in err
-    assert "workload.slo.ttft is 1e-06 s" in err
+    assert "limit 1e-06 s" in err
     assert "workload.slo.tpot is" not in err
 
 
