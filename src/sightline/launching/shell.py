@@ -92,19 +92,9 @@ def _of(node: ast.expr) -> int:
 
 LAUNCHERS: Final = (
     *("torchrun", "deepspeed", "accelerate", "python", "python3", "srun", "mpirun", "vllm", "sglang", "trtllm-serve"),
-    *(
-        "docker",
-        "podman",
-        "llama-server",
-        "llama-cli",
-        "transformers",
-        "text-generation-launcher",
-        "bash",
-        "run_train.sh",
-        "uv",
-        *("llamafactory-cli", "lmf", "axolotl", "swift", "megatron", "tune", "nemo", "colossalai", "unsloth"),
-        *("trl", "litgpt", "lmdeploy", "mlc_llm"),
-    ),
+    *("docker", "podman", "llama-server", "llama-cli", "transformers", "text-generation-launcher", "bash"),
+    *("run_train.sh", "uv", "llamafactory-cli", "lmf", "axolotl", "swift", "megatron", "tune", "nemo", "colossalai"),
+    *("unsloth", "trl", "litgpt", "lmdeploy", "mlc_llm"),
 )
 """Commands that start training or serving."""
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\+?)=")
@@ -142,8 +132,7 @@ def launch_words(text: str) -> tuple[str, ...]:
     """Return the words of the longest command of a shell text, which is the one that launches something."""
     commands = commands_of(text)
     launching = [words for words in commands if _starts_something(words)]
-    longest: list[str] = max(launching or commands, key=len, default=[])
-    return tuple(longest)
+    return tuple(max(launching or commands, key=len, default=[]))
 
 
 def commands_of(text: str) -> list[list[str]]:
