@@ -228,8 +228,9 @@ def _requests(stated: object, base: Path, complaints: Complaints) -> RequestShap
     if stated is None:
         return None
     values = check(keys_of(RequestShape), stated, "workload.requests", complaints).values
-    for name in values.keys() - {"count"}:
-        values[name] = _number_or_lengths(values[name], f"workload.requests.{name}", base, complaints)
+    for name in ("prompt_tokens", "output_tokens"):
+        if name in values:
+            values[name] = _number_or_lengths(values[name], f"workload.requests.{name}", base, complaints)
     needed = map(values.get, ("count", "prompt_tokens", "output_tokens"))
     return None if None in needed else description_of(RequestShape, values)
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from operator import itemgetter
 from typing import Any, TypeVar
 
 import numpy as np
@@ -46,15 +45,13 @@ def _joined(
     """The profile of the whole scenario from that of the part which sets its times, and the memory of each part."""
     fraction = float(scenario.plan.memory_fraction)
     filled = [(float(part.device.memory_bytes * fraction), memory) for part, memory in memories]
-    fullness, usable_bytes, memory_bytes = max(
-        ((float(memory["total"]) / usable, usable, memory) for usable, memory in filled), key=itemgetter(0)
-    )
+    usable_bytes, memory = max(filled, key=lambda part: float(part[1]["total"]) / part[0])
     is_missing = profile.missing or profile.evidence["framework"] != "datasheet"
     return profile.replace(
         scenario=scenario,
-        memory_bytes=memory_bytes,
+        memory_bytes=memory,
         usable_bytes=usable_bytes,
-        fits=fullness <= 1.0,
+        fits=float(memory["total"]) / usable_bytes <= 1.0,
         advice=(),
         missing={"framework": NEVER_MEASURED} if is_missing else {},
         warnings=tuple(dict.fromkeys((*scenario.warnings, *sentences, *profile.warnings))),
