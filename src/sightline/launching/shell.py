@@ -132,7 +132,8 @@ def launch_words(text: str) -> tuple[str, ...]:
     """Return the words of the longest command of a shell text, which is the one that launches something."""
     commands = commands_of(text)
     launching = [words for words in commands if _starts_something(words)]
-    return tuple(max(launching or commands, key=len, default=[]))
+    longest: list[str] = max(launching or commands, key=len, default=[])
+    return tuple(longest)
 
 
 def commands_of(text: str) -> list[list[str]]:
