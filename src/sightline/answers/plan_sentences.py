@@ -47,11 +47,8 @@ _LEAST_SHARE = 0.05
 def title(answer: PlanAnswer) -> str:
     """Return what was planned: the scenario's name, or the model and, where all plans agree, what it runs on."""
     if not answer.plans:
-        return (
-            f"Stopped before a {_searched_kind(answer)} was found"
-            if answer.stopped
-            else f"No {_searched_kind(answer)} {_unmet(answer)}"
-        )
+        kind = _searched_kind(answer)
+        return f"Stopped before a {kind} was found" if answer.stopped else f"No {kind} {_unmet(answer)}"
     scenario = answer.plans[0].profile.scenario
     named = scenario.name
     clusters = {p.profile.scenario.cluster.in_words for p in answer.plans}

@@ -196,10 +196,7 @@ def run_outline(run: Run, store: Store, *, since: str = "", links: Sequence[out.
             out.Lines(lines=[f"files: {', '.join(sorted(store.storage.files(run.id)))} in {store.place}/{run.id}"]),
             out.Steps(steps=[out.Step("", command) for command in _commands(run, short)]),
             out.Section(
-                parts=lambda: [
-                    _flat("Machine", run.environment),
-                    out.Text(title="End of its output", text=run.output),
-                ],
+                parts=lambda: [_flat("Machine", run.environment), out.Text(title="End of its output", text=run.output)],
                 is_detail=True,
             ),
         ],
@@ -264,7 +261,7 @@ def in_full(run: Run, rows: "polars.DataFrame", samples: "polars.DataFrame") -> 
             out.Rows.of_pairs(about),
             _table(rows.columns, rows.rows()),
             out.Lines(title="End of its output" if run.output else "", lines=run.output.rstrip().splitlines()),
-        ],
+        ]
     )
 
 

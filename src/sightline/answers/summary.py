@@ -310,25 +310,16 @@ def measured_sentences(profile: Profile) -> list[str]:
     ]
     without = [key for key, (_, prediction) in found.items() if prediction is None]
     if without:
-        can = (
-            *profile.task.headline,
-            *profile.task.details,
-            *(["memory_bytes", "fits"] if profile.memory_bytes else []),
-        )
+        of_memory = ("memory_bytes", "fits") if profile.memory_bytes else ()
+        can = (*profile.task.headline, *profile.task.details, *of_memory)
         sentences.append(f"measured {', '.join(without)}: not predicted; compared: {', '.join(can)}")
     return sentences
 
 
 def _counterpart(key: str, predicted: Mapping[str, Any]) -> Any:
     """What is predicted of a measured key: a plain figure is a whole, and a mean that of all requests."""
-    return next(
-        (
-            predicted[same]
-            for same in (key, f"{key}.total", f"{key}.mean", key.removesuffix(".mean"))
-            if same in predicted
-        ),
-        None,
-    )
+    same = (key, f"{key}.total", f"{key}.mean", key.removesuffix(".mean"))
+    return next((predicted[name] for name in same if name in predicted), None)
 
 
 def _stated(value: Any) -> str:

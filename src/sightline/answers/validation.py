@@ -102,12 +102,7 @@ def _short_answer(results: "Sequence[Result]") -> Iterator[Said]:
             )
 
 
-_KINDS = {
-    "all": "all",
-    "dense": "dense",
-    "experts": "MoE",
-    "unmeasured_devices": "new devices",
-}
+_KINDS = {"all": "all", "dense": "dense", "experts": "MoE", "unmeasured_devices": "new devices"}
 
 
 def expected_outline(means: Mapping[str, Mapping[str, Any]]) -> Outline:
@@ -117,10 +112,7 @@ def expected_outline(means: Mapping[str, Mapping[str, Any]]) -> Outline:
         for kind, of in means.items()
     ]
     headings = ("left out", "sources", "cases", "mean", "largest", "inside", "below 60 %", "half-width")
-    return Outline(
-        title="Means over sources and device architectures",
-        parts=[Rows(headings=headings, rows=rows)],
-    )
+    return Outline(title="Means over sources and device architectures", parts=[Rows(headings=headings, rows=rows)])
 
 
 def _interval(of: Mapping[str, Any]) -> tuple[str, ...]:

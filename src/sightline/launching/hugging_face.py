@@ -144,10 +144,8 @@ def _gemma(model: Model) -> dict[str, Any]:
 
 
 def _capped(model: Model) -> dict[str, Any]:
-    return _gemma(model) | {
-        "attn_logit_softcapping": model.score_cap or None,
-        "final_logit_softcapping": model.logit_cap or None,
-    }
+    caps = {"attn_logit_softcapping": model.score_cap, "final_logit_softcapping": model.logit_cap}
+    return _gemma(model) | {name: cap or None for name, cap in caps.items()}
 
 
 def _window_layers(model: Model) -> list[str]:
@@ -180,11 +178,7 @@ def _latent(model: Model) -> dict[str, Any]:
 
 
 def _neox(model: Model) -> dict[str, Any]:
-    return {
-        **_stated(model, *DENSE, "attention_bias"),
-        **NO_DROPOUT,
-        "use_parallel_residual": model.parallel_block,
-    }
+    return {**_stated(model, *DENSE, "attention_bias"), **NO_DROPOUT, "use_parallel_residual": model.parallel_block}
 
 
 def _gpt2(model: Model) -> dict[str, Any]:
@@ -238,13 +232,8 @@ def _is_gpt_like(m: Model) -> bool:
 
 
 def _has_only_experts(m: Model) -> bool:
-    kinds = m.layer_kinds
-    return (
-        m.experts is not None
-        and not m.experts.shared
-        and _is_plain(m)
-        and all((kind.mixer, kind.mlp) == ("attention", "experts") for kind in kinds)
-    )
+    only = all((kind.mixer, kind.mlp) == ("attention", "experts") for kind in m.layer_kinds)
+    return m.experts is not None and not m.experts.shared and _is_plain(m) and only
 
 
 _FAMILIES: tuple[tuple[Callable[[Model], bool], str, Callable[[Model], dict[str, Any]]], ...] = (
@@ -271,8 +260,7 @@ _ARCHITECTURES: Final = {"GPT2Config": "GPT2LMHeadModel", "Gemma3TextConfig": "G
 """Classes that are not called after their configuration."""
 _EPSILONS: Final = {
     "GPTNeoXConfig": "layer_norm_eps",
-    "GPT2Config": "layer_norm_epsilon",
-    "BloomConfig": "layer_norm_epsilon",
+    **dict.fromkeys(("GPT2Config", "BloomConfig"), "layer_norm_epsilon"),
 }
 """What families without RMSNorm call the epsilon of their norms."""
 _MODEL_TYPES: Final[Mapping[str, str]] = {

@@ -160,9 +160,8 @@ def at_rate(reading: Reading, rate: float) -> Reading:
     drawn = {key: value for key, value in stated.items() if key == "sampling"}
     arrival = {"process": "poisson", "rate": rate}
     workload = {"task": "serve", "requests": sizes, "arrival": arrival, **drawn}
-    assumed = {f"workload.requests.{key}": value for key, value in sizes.items()} | {
-        "workload.arrival.process": "poisson"
-    }
+    assumed = {f"workload.requests.{key}": value for key, value in sizes.items()}
+    assumed["workload.arrival.process"] = "poisson"
     others = {key: value for key, value in reading.assumed.items() if not key.startswith("workload.")}
     return replace(reading, scenario={**reading.scenario, "workload": workload}, assumed=assumed | others)
 

@@ -34,12 +34,7 @@ class Options:
     """
 
     def __init__(
-        self,
-        words: Sequence[str],
-        *,
-        aliases: Mapping[str, str] = {},
-        flags: Collection[str] = (),
-        units: bool = False,
+        self, words: Sequence[str], *, aliases: Mapping[str, str] = {}, flags: Collection[str] = (), units: bool = False
     ) -> None:
         """Take the words behind the program.
 

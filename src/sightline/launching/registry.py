@@ -105,15 +105,10 @@ def _writers(scenario: Any) -> tuple[str, Mapping[str, str]]:
     return (plan.engine.name, ENGINE_WRITERS) if hasattr(plan, "engine") else (plan.framework.name, WRITERS)
 
 
-def _is_own(scenario: Any) -> bool:
-    """Whether somebody's own framework is predicted as one that it is like."""
-    return bool(getattr(getattr(scenario.plan, "framework", None), "is_like", False))
-
-
 def _unwritten(scenario: Any) -> str:
     """Why no launch of a scenario is written; empty where one is."""
     (name, writers), preference = _writers(scenario), getattr(scenario.workload, "preference", "none")
-    if _is_own(scenario):
+    if getattr(getattr(scenario.plan, "framework", None), "is_like", False):
         return f"plan.framework is like {name}: no launch is written for a framework that is only like another"
     if name not in writers:
         return f"plan.framework is {name}, for which no launch is written; written: {', '.join(writers)}"

@@ -92,19 +92,9 @@ def _of(node: ast.expr) -> int:
 
 LAUNCHERS: Final = (
     *("torchrun", "deepspeed", "accelerate", "python", "python3", "srun", "mpirun", "vllm", "sglang", "trtllm-serve"),
-    *(
-        "docker",
-        "podman",
-        "llama-server",
-        "llama-cli",
-        "transformers",
-        "text-generation-launcher",
-        "bash",
-        "run_train.sh",
-        "uv",
-        *("llamafactory-cli", "lmf", "axolotl", "swift", "megatron", "tune", "nemo", "colossalai", "unsloth"),
-        *("trl", "litgpt", "lmdeploy", "mlc_llm"),
-    ),
+    *("docker", "podman", "llama-server", "llama-cli", "transformers", "text-generation-launcher", "bash"),
+    *("run_train.sh", "uv", "llamafactory-cli", "lmf", "axolotl", "swift", "megatron", "tune", "nemo", "colossalai"),
+    *("unsloth", "trl", "litgpt", "lmdeploy", "mlc_llm"),
 )
 """Commands that start training or serving."""
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\+?)=")

@@ -66,8 +66,16 @@ def named_settings(found: Source, name: str | None, what: str) -> Mapping[str, A
     """
     if not name or "$" in name:
         raise InputError(f"{found.place} does not say where {what} is; read that file instead")
+    return source_of(beside(found, name) or found.folder / name).mapping
+
+
+def beside(found: Source, name: str) -> Path | None:
+    """Return the file of a relative name in a source's folder or one of those above it, from where tools are started.
+
+    None where there is none.
+    """
     places = (folder / name for folder in (found.folder, *found.folder.absolute().parents))
-    return source_of(next((place for place in places if place.is_file()), found.folder / name)).mapping
+    return next((place for place in places if place.is_file()), None)
 
 
 def _is_text(source: str) -> bool:

@@ -231,14 +231,6 @@ def with_forms(error: InputError) -> InputError:
     return InputError([f"{problem}{how if word else ''}" for problem, word in zip(error.problems, told, strict=True)])
 
 
-def value_at(mapping: Mapping[str, Any], key: str) -> Any:
-    """Return what a mapping has under a dotted key."""
-    value: Any = mapping
-    for part in key.split("."):
-        value = value[part]
-    return value
-
-
 def undecided(mapping: Mapping[str, Any]) -> list[str]:
     """Return a sentence for each field of a refused scenario that has several values where one is needed."""
     try:
@@ -246,7 +238,7 @@ def undecided(mapping: Mapping[str, Any]) -> list[str]:
     except InputError:  # something else is meant, or a search refuses it too
         return []
     return [
-        f"{key} is {show(value_at(mapping, key))}; allowed: one value (use `sightline plan` to search several)"
+        f"{key} is {show(stated_at(mapping, key))}; allowed: one value (use `sightline plan` to search several)"
         for key in restricted
     ]
 

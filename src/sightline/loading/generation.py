@@ -58,15 +58,7 @@ def generation_from_mapping(
     plan, remarks = settled_plan(parts, workload, complaints, free, "generate")
     if complaints.problems or parts.model is None or parts.cluster is None or plan is None:
         raise InputError(complaints.problems)
-    scenario = GenerationScenario(
-        name=parts.name,
-        model=parts.model.model,
-        cluster=parts.cluster,
-        workload=Generate(**workload),
-        plan=plan,
-        measured=parts.measured,
-        unread=parts.unread,
-    )
+    scenario = GenerationScenario(**parts.described, workload=Generate(**workload), plan=plan)
     lengths = lengths_read(parts.workload, workload, "workload")
     own = (*_remarks(scenario), *plan_remarks(scenario, free))
     said = (*remarks, *lengths, *parts.model.remarks, *own, *parts.remarks)

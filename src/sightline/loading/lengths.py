@@ -73,9 +73,8 @@ def _settled(values: Mapping[str, Any], key: str, complaints: Complaints, base: 
         settled["values"] = _values(values["values"], f"{key}.values", complaints, of)
     elif "file" in values:
         check_file(f"{key}.file", values["file"])
-        settled["values"] = _values(
-            _numbers(stated_path(base, values["file"])), f"{key}.file {values['file']}", complaints, of
-        )
+        found = _numbers(stated_path(base, values["file"]))
+        settled["values"] = _values(found, f"{key}.file {values['file']}", complaints, of)
     return settled
 
 
@@ -85,18 +84,12 @@ def _check_distribution(checked: Checked, key: str, complaints: Complaints, of: 
     if "distribution" in values:
         needed = {name: what.format(of=of) for name, what in _NEEDED_OF[values["distribution"]].items()}
         require(checked, needed, key, complaints)
-        known = {"distribution", *needed, "low", "high"}
-        complaints.add(
-            *(
-                f"{key}.{name} does not apply to distribution {values['distribution']}, which has {', '.join(needed)}"
-                for name in values
-                if name not in known
-            )
-        )
-    if values.get("low", 0.0) > values.get("high", inf):
-        complaints.add(f"{key}.low is {values['low']:g}; allowed: up to {key}.high {values['high']:g}")
-    if values.get("mean", 0.0) > values.get("high", inf):
-        complaints.add(f"{key}.mean is {values['mean']:g}; allowed: up to {key}.high {values['high']:g}")
+        useless = [name for name in values if name not in {"distribution", *needed, "low", "high"}]
+        has = f"distribution {values['distribution']}, which has {', '.join(needed)}"
+        complaints.add(*(f"{key}.{name} does not apply to {has}" for name in useless))
+    for name in ("low", "mean"):
+        if values.get(name, 0.0) > values.get("high", inf):
+            complaints.add(f"{key}.{name} is {values[name]:g}; allowed: up to {key}.high {values['high']:g}")
 
 
 def _numbers(path: Path) -> list[Any] | str:

@@ -68,11 +68,7 @@ def operation_from_mapping(mapping: Mapping[str, Any]) -> OperatorScenario:
     if complaints.problems or parts.cluster is None or operation is None:
         raise InputError(complaints.problems)
     return OperatorScenario(
-        name=parts.name,
-        cluster=parts.cluster,
-        workload=operation,
-        measured=parts.measured,
-        warnings=parts.remarks,
+        name=parts.name, cluster=parts.cluster, workload=operation, measured=parts.measured, warnings=parts.remarks
     )
 
 

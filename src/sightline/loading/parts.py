@@ -110,6 +110,13 @@ class Parts(NamedTuple):
     """What is answered of the cluster although it may not be meant, and what of a launch was not understood."""
     unread: tuple[str, ...] = ()
 
+    @property
+    def described(self) -> dict[str, Any]:
+        """The fields that descriptions of all scenarios with a model have."""
+        model = None if self.model is None else self.model.model
+        shared = {"name": self.name, "cluster": self.cluster, "measured": self.measured, "unread": self.unread}
+        return {**shared, "model": model}
+
 
 def read_parts(
     mapping: Mapping[str, Any], needed: Mapping[str, str], base: Path | str | None, complaints: Complaints

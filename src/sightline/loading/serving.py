@@ -69,13 +69,14 @@ def read_arrival(stated: object, complaints: Complaints, *, has_trace: bool, tur
     checked = check(keys_of(Arrival), stated, "workload.arrival", complaints)
     values = dict(checked.values)
     ramp = _ramp(values.pop("ramp"), complaints) if "ramp" in values else ()
-    stated_keys = {*values, *checked.wrong, *(("ramp",) if ramp else ())} - ({"think_time"} if turns else set())
-    process = values.setdefault("process", "trace" if has_trace else implied_process(stated_keys))
+    given = {*values, *(["ramp"] if ramp else [])} - {"process"}
+    implying = (given | checked.wrong) - ({"think_time"} if turns else set())
+    process = values.setdefault("process", "trace" if has_trace else implied_process(implying))
     if process == "trace" and not has_trace:
         complaints.add(
             f"workload.arrival.process is trace but workload.trace is missing; allowed: {', '.join(PROCESSES)}"
         )
-    uses, given = _USES[process], {*values} - {"process"} | ({"ramp"} if ramp else set())
+    uses = _USES[process]
     if "rate" in uses.needs and "ramp" in given:
         uses = _Use(needs=tuple(name for name in uses.needs if name != "rate"), takes=(*uses.takes, "ramp"))
     missing = [name for name in uses.needs if name not in {*given, *checked.wrong}]
@@ -153,15 +154,7 @@ def serving_from_mapping(
     plan, remarks = settled_plan(parts, {"task": Serve.task}, complaints, free, Serve.task)
     if complaints.problems or parts.model is None or parts.cluster is None or plan is None or workload is None:
         raise InputError(complaints.problems)
-    scenario = ServingScenario(
-        name=parts.name,
-        model=parts.model.model,
-        cluster=parts.cluster,
-        workload=workload,
-        plan=plan,
-        measured=parts.measured,
-        unread=parts.unread,
-    )
+    scenario = ServingScenario(**parts.described, workload=workload, plan=plan)
     own = (*_remarks(scenario), *_without_effect(scenario.plan, free), *plan_remarks(scenario, free))
     said = (*remarks, *read, *parts.model.remarks, *own, *parts.remarks)
     return replace(scenario, warnings=said)
@@ -235,15 +228,11 @@ def _requests(stated: object, base: Path, complaints: Complaints) -> RequestShap
     if stated is None:
         return None
     values = check(keys_of(RequestShape), stated, "workload.requests", complaints).values
-    read = {
-        name: _number_or_lengths(values[name], f"workload.requests.{name}", base, complaints)
-        for name in ("prompt_tokens", "output_tokens")
-        if name in values
-    }
-    prompt, output = read.get("prompt_tokens"), read.get("output_tokens")
-    if prompt is None or output is None or "count" not in values:
-        return None
-    return RequestShape(count=values["count"], prompt_tokens=prompt, output_tokens=output)
+    for name in ("prompt_tokens", "output_tokens"):
+        if name in values:
+            values[name] = _number_or_lengths(values[name], f"workload.requests.{name}", base, complaints)
+    needed = map(values.get, ("count", "prompt_tokens", "output_tokens"))
+    return None if None in needed else description_of(RequestShape, values)
 
 
 def _sessions(stated: object, base: Path, complaints: Complaints) -> Sessions | None:
@@ -275,22 +264,17 @@ def _slo(stated: object, complaints: Complaints, remarks: list[str]) -> Slo | No
     before = len(complaints.problems)
     values = dict(check(keys_of(Slo), stated, "workload.slo", complaints).values)
     classes = _classes(values.pop("classes", ()), complaints)
-    if len(complaints.problems) > before:
+    if not isinstance(stated, Mapping) or len(complaints.problems) > before:
         return None
-    if isinstance(stated, Mapping) and not {"ttft", "tpot", "latency"} & values.keys() and not classes:
-        complaints.add("workload.slo has no limit; needed: ttft, tpot or latency, such as 500 ms")
-    for key, plain in stated.items() if isinstance(stated, Mapping) else ():
+    for key, plain in stated.items():
         if isinstance(plain, int | float) and plain > MOST_PLAIN_S.get(f"{key}_s", inf):
             seconds = f"workload.slo.{key} is {plain:g}, which is {plain:g} seconds"
             remarks.append(f"{seconds}; for milliseconds write {plain:g}ms")
-    found = description_of(Slo, values, classes=classes) if classes or values.keys() - {"percentile"} else None
-    every = stated.get("classes", ()) if isinstance(stated, Mapping) else ()
-    unlimited = classes and any(
-        not {"ttft", "tpot", "latency"} & each.keys() for each in every if isinstance(each, Mapping)
-    )
-    if found is not None and not all(found.of_classes) and unlimited:
-        complaints.add("workload.slo.classes has one without a limit; needed: ttft, tpot or latency, such as 500 ms")
-    return found
+    slo = description_of(Slo, values, classes=classes)
+    if not all(slo.of_classes):
+        unlimited = "workload.slo.classes has one without a limit" if classes else "workload.slo has no limit"
+        complaints.add(f"{unlimited}; needed: ttft, tpot or latency, such as 500 ms")
+    return slo
 
 
 def _classes(stated: Any, complaints: Complaints) -> tuple[SloClass, ...]:
@@ -322,9 +306,8 @@ def _remarks(scenario: ServingScenario) -> Iterator[str]:
     if len(priorities) > 1 and (scenario.plan.scheduler or scenario.plan.engine.serving.order) != "priority":
         yield "priorities of workload.slo.classes have no effect; use plan.scheduler priority"
     if sessions is not None and sessions.prefix_tokens and not scenario.plan.prefix_cache:
-        yield (
-            f"workload.sessions.prefix_tokens {sessions.prefix_tokens} are recomputed because plan.prefix_cache is off"
-        )
+        recomputed = f"workload.sessions.prefix_tokens {sessions.prefix_tokens} are recomputed"
+        yield f"{recomputed} because plan.prefix_cache is off"
 
 
 def _without_effect(plan: GenerationPlan, free: frozenset[str]) -> Iterator[str]:
@@ -339,10 +322,7 @@ def _without_effect(plan: GenerationPlan, free: frozenset[str]) -> Iterator[str]
 def load_written(workload: Serve) -> dict[str, Any]:
     """Return a load under the keys of a scenario file."""
     written, arrival = as_stated(workload), workload.arrival
-    used: dict[str, Any] = {
-        "cv": arrival.process == "gamma",
-        "think_time": arrival.process == "closed" or arrival.think_time_s,
-    }
-    used |= {"ramp_up": arrival.ramp_up_s, "ramp": arrival.ramp}
+    pauses = arrival.process == "closed" or arrival.think_time_s
+    used = {"cv": arrival.process == "gamma", "think_time": pauses, "ramp_up": arrival.ramp_up_s, "ramp": arrival.ramp}
     written["arrival"] = {key: value for key, value in written["arrival"].items() if used.get(key, True)}
     return {"task": workload.task, **written}

@@ -55,9 +55,8 @@ def _tiers(stated: object, complaints: Complaints) -> tuple[KvTier, ...]:
     if stated in NOTHING:
         return ()
     if not isinstance(stated, list | tuple):
-        complaints.add(
-            f"plan.kv_tiers is {show(stated)}; allowed: a list of mappings with bytes or tokens, and bandwidth"
-        )
+        allowed = "a list of mappings with bytes or tokens, and bandwidth"
+        complaints.add(f"plan.kv_tiers is {show(stated)}; allowed: {allowed}")
         return ()
     read = (_tier(tier, f"plan.kv_tiers[{place}]", complaints) for place, tier in enumerate(stated))
     return tuple(tier for tier in read if tier is not None)

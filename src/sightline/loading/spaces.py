@@ -10,7 +10,7 @@ from typing import Any
 
 from sightline import catalog
 from sightline.errors import InputError, nearest
-from sightline.loading.checks import Complaints, check, split_restrictions, swept, value_at, with_forms
+from sightline.loading.checks import Complaints, check, split_restrictions, stated_at, swept, with_forms
 from sightline.loading.foreign import read_known
 from sightline.loading.generation import GENERATE, generation_from_mapping
 from sightline.loading.loader import Overrides, is_impossible, mappings_of, read_scenario
@@ -191,7 +191,7 @@ def spaces_of(mapping: Mapping[str, Any], folder: Any = None) -> list[Space[Any]
     excluded: dict[str, None] = {}
     keys = list(outside)
     for _, variant in swept(fixed, outside):
-        options = {key: value_at(variant, key) for key in keys}
+        options = {key: stated_at(variant, key) for key in keys}
         try:
             if task in ("generate", "serve"):
                 spaces.append(_engine_space(variant, inside, options, folder, serves=task == "serve"))
@@ -255,8 +255,7 @@ def _read_values(mapping: Mapping[str, Any], name: str, raw: Sequence[Any]) -> t
     complaints = Complaints()
     task = str(mapping["workload"].get("task", "pretrain")) if isinstance(mapping.get("workload"), Mapping) else ""
     read = [_read_value(mapping["plan"], name, value, task, complaints) for value in raw]
-    if complaints.problems:
-        raise InputError(complaints.problems)
+    complaints.raise_any()
     return tuple(dict.fromkeys(read))
 
 

@@ -56,17 +56,13 @@ def scenario_from_mapping(
     elif plan.values["pipeline_parallel"] == 1:
         # One stage has no order of micro-batches.
         settled["schedule"] = "1f1b"
-    task = _task(workload)
+    task = _TASKS[workload["task"]](**{key: value for key, value in workload.items() if key != "task"})
     elsewhere = filter(None, [not_on_tpu(plan.framework, parts.cluster.device)])
     said = (*plan.remarks, *elsewhere, *_warnings(parts.model, workload, parts.workload), *_short(task), *parts.remarks)
     return Scenario(
-        name=parts.name,
-        model=parts.model.model,
-        cluster=parts.cluster,
+        **parts.described,
         workload=task,
         plan=Plan(framework=plan.framework, **{**plan.values, **settled}),
-        measured=parts.measured,
-        unread=parts.unread,
         warnings=said,
     )
 
@@ -116,10 +112,6 @@ def _largest_batch(workload: dict[str, Any], facts: Mapping[str, Any], complaint
         )
         return others
     return {**others, "global_batch": most // step * step}
-
-
-def _task(values: Mapping[str, Any]) -> Workload:
-    return _TASKS[values["task"]](**{k: v for k, v in values.items() if k != "task"})
 
 
 def _facts(

@@ -17,7 +17,6 @@ from sightline.scenario import (
     GenerationPlan,
     GenerationScenario,
     Model,
-    Operation,
     OperatorScenario,
     Scenario,
     Serve,
@@ -49,7 +48,8 @@ def to_mapping(scenario: Scenario | OperatorScenario | GenerationScenario | Serv
 def workload_and_plan(scenario: OperatorScenario | Scenario | GenerationScenario | ServingScenario) -> dict[str, Any]:
     """Return the workload and the plan of a scenario with the keys of a scenario file."""
     if isinstance(scenario, OperatorScenario):
-        return {"workload": _plain(_operation(scenario.workload))}
+        work = scenario.workload
+        return {"workload": _plain({"task": work.task, "operator": work.operator} | fields_of(work))}
     if isinstance(scenario, GenerationScenario | ServingScenario):
         plan = _generation_plan(scenario.plan)
     else:
@@ -114,10 +114,6 @@ def _workload(workload: Workload | Generate | Serve) -> dict[str, Any]:
         return written | {"lengths": lengths.to_dict()}
     drawn = {"sampling": as_stated(written["sampling"])} if written.get("sampling") else {}
     return {key: value for key, value in written.items() if key != "packing"} | drawn
-
-
-def _operation(operation: Operation) -> dict[str, Any]:
-    return {"task": operation.task, "operator": operation.operator} | fields_of(operation)
 
 
 def _generation_plan(plan: GenerationPlan) -> dict[str, Any]:

@@ -15,34 +15,15 @@ from sightline.scenario.training import Scenario
 Q = TypeVar("Q", bound=Question)
 
 TRAINING_FIELDS: Final = (
-    "tensor_parallel",
-    "pipeline_parallel",
-    "data_parallel",
-    "context_parallel",
-    "expert_parallel",
-    "sequence_parallel",
-    "virtual_stages",
-    "schedule",
-    "micro_batch",
-    "zero_stage",
-    "recompute",
-    "offload",
-    "attention",
-    "compile",
+    *("tensor_parallel", "pipeline_parallel", "data_parallel", "context_parallel", "expert_parallel"),
+    *("sequence_parallel", "virtual_stages", "schedule", "micro_batch", "zero_stage", "recompute", "offload"),
+    *("attention", "compile"),
 )
 """Fields of a training plan that are searched where a scenario leaves them out."""
 
 GENERATION_FIELDS: Final = (
-    "framework",
-    "quantization",
-    "disaggregate",
-    "tensor_parallel",
-    "pipeline_parallel",
-    "data_parallel",
-    "expert_parallel",
-    "replicas",
-    "max_batched_tokens",
-    "chunked_prefill",
+    *("framework", "quantization", "disaggregate", "tensor_parallel", "pipeline_parallel", "data_parallel"),
+    *("expert_parallel", "replicas", "max_batched_tokens", "chunked_prefill"),
 )
 """Fields of a plan of generation that are searched where a scenario leaves them out."""
 POOL_FIELDS: Final = ("tensor_parallel", "pipeline_parallel", "data_parallel", "expert_parallel", "replicas", "batch")

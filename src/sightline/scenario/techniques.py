@@ -76,17 +76,8 @@ class Adapter:
 
 
 MODULES = (
-    "core_attention",
-    "qkv",
-    "attention",
-    "latent_up",
-    "mlp",
-    "activation",
-    "layernorm",
-    "moe",
-    "moe_activation",
-    "shared_experts",
-    "per_op",
+    *("core_attention", "qkv", "attention", "latent_up", "mlp", "activation", "layernorm"),
+    *("moe", "moe_activation", "shared_experts", "per_op"),
 )
 """What may run again on its own: the attention core; the projections before it; both; the up projections of latent
 attention; the dense MLP; its activation; norms; experts with their router and exchange; the experts' activation; shared

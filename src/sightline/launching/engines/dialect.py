@@ -73,7 +73,7 @@ def degree(name: str, field: str, read: Callable[[Options], int | None] | None =
 
 def number(name: str, field: str, write: Callable[[Request], object] | None = None) -> Row:
     """Return the option of a count, by default the field as it is."""
-    return Option(name, field, write or attrgetter(f"plan.{field}"), lambda options: options.number(named(name)))
+    return Option(name, field, write or attrgetter(f"plan.{field}"), lambda of: of.number(of.named(name)))
 
 
 def cache_tokens(name: str, block: str, usual: int) -> Row:
@@ -92,8 +92,7 @@ def cache_tokens(name: str, block: str, usual: int) -> Row:
 
 def memory_share(name: str) -> Row:
     """Return the option of the share of the device's memory that the engine takes."""
-    field = "memory_fraction"
-    return Option(name, field, attrgetter(f"plan.{field}"), lambda options: options.share(named(name)))
+    return Option(name, "memory_fraction", lambda r: r.plan.memory_fraction, lambda options: options.share(named(name)))
 
 
 def switch(name: str, field: str) -> Row:
@@ -101,14 +100,19 @@ def switch(name: str, field: str) -> Row:
     return Option(name, field, attrgetter(f"plan.{field}"), lambda options: options.flag(named(name)))
 
 
+def switch_on(name: str, field: str) -> Row:
+    """Return the option of a switch that is written where it is on."""
+    return Option(name, field, lambda r: getattr(r.plan, field) or None, lambda options: options.flag(named(name)))
+
+
+def off(name: str) -> Callable[[Options], bool | None]:
+    """Return what reads a switch that is on as false."""
+    return lambda options: False if options.flag(named(name)) else None
+
+
 def without(name: str, field: str) -> Row:
     """Return the option that switches off what the engine does by default."""
-    return Option(
-        name,
-        field,
-        lambda request: None if getattr(request.plan, field) else True,
-        lambda options: False if options.flag(named(name)) else None,
-    )
+    return Option(name, field, lambda request: None if getattr(request.plan, field) else True, off(name))
 
 
 def compute_dtype(name: str) -> Row:

@@ -10,6 +10,7 @@ from sightline.launching.engines.dialect import (
     memory_share,
     number,
     reachable,
+    switch_on,
     without,
 )
 from sightline.launching.engines.requests import Request, budget_notes
@@ -64,12 +65,7 @@ OPTIONS: Sequence[Row] = (
         _is_chunked,
     ),
     Option("--disable_chunked_prefill", write=lambda request: None if request.plan.chunked_prefill else True),
-    Option(
-        "--use_dynamic_prompt_cache",
-        "prefix_cache",
-        lambda request: request.plan.prefix_cache or None,
-        lambda options: options.flag("use-dynamic-prompt-cache"),
-    ),
+    switch_on("--use_dynamic_prompt_cache", "prefix_cache"),
     memory_share("--mem_fraction"),
     without("--disable_cudagraph", "cuda_graphs"),
 )

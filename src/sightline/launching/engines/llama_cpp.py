@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from sightline.launching.engines.dialect import Dialect, Row, drafts, reachable, switch
+from sightline.launching.engines.dialect import Dialect, Row, drafts, number, off, reachable, switch
 from sightline.launching.engines.requests import Request, model_argument, published_format
 from sightline.launching.engines.rules import GGUF, gguf_weights
 from sightline.launching.options import Options
@@ -96,12 +96,7 @@ OPTIONS: Sequence[Row] = (
     Option("-c", write=lambda request: request.longest * request.sequences),
     Option("-np", "max_sequences", lambda request: request.sequences, _slots),
     Option("-b", write=_batch),
-    Option(
-        "-ub",
-        "max_batched_tokens",
-        lambda request: request.plan.max_batched_tokens,
-        lambda options: options.number("ubatch-size"),
-    ),
+    number("-ub", "max_batched_tokens"),
     Option("-fa", write=lambda request: "on" if _cache(request) else None),
     Option("-ctk", write=_cache),
     Option("-ctv", write=_cache),
@@ -109,7 +104,7 @@ OPTIONS: Sequence[Row] = (
     Option("-md", write=_draft),
     Option("--spec-type", write=lambda request: "draft-mtp" if request.drafts and _draft(request) is None else None),
     drafts("--spec-draft-n-max", lambda r: r.drafts, lambda options: options.number("spec-draft-n-max")),
-    Option("", "cuda_graphs", read=lambda options: False if options.flag("disable-graphs") else None),
+    Option("", "cuda_graphs", read=off("disable-graphs")),
 )
 
 

@@ -50,13 +50,11 @@ def operation_notes(scenario: GenerationScenario) -> Iterator[str]:
 def model_argument(scenario: GenerationScenario) -> tuple[str, tuple[str, ...]]:
     """Return what a command calls the scenario's model, and what to say where that is not known."""
     name = scenario.model.name
-    repository = repository_of(name)
-    if repository:
+    if repository := repository_of(name):
         return repository, ()
     called = name.replace(" ", "-") or "model"
-    return called, (
-        f"model: the catalog knows no Hugging Face repository of {called}; put a repository or a path there",
-    )
+    unknown = f"model: the catalog knows no Hugging Face repository of {called}; put a repository or a path there"
+    return called, (unknown,)
 
 
 DTYPES: Mapping[str, str] = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
@@ -105,11 +103,7 @@ def requested_formats(scenario: GenerationScenario, known: Mapping[str, str]) ->
 
 
 _QUANTIZED = re.compile(r"[-.](?:quantized\.([\w-]+)|(bf16|awq|gptq(?:-int4)?|(?:nv)?fp4))$", re.IGNORECASE)
-_FORMATS: Mapping[str, str] = {
-    **dict.fromkeys(("awq", "gptq", "gptq-int4"), "w4a16"),
-    "bf16": "none",
-    "fp4": "nvfp4",
-}
+_FORMATS: Mapping[str, str] = {**dict.fromkeys(("awq", "gptq", "gptq-int4"), "w4a16"), "bf16": "none", "fp4": "nvfp4"}
 """Endings of repositories that are called after a format, and our words for them."""
 
 
@@ -145,11 +139,6 @@ class Request:
     """prefill or decode; empty for servers that do both."""
     plan: GenerationPlan
     formats: RequestedFormats
-
-    @property
-    def key(self) -> str:
-        """Where a scenario states the plan of these servers."""
-        return f"plan.disaggregate.{self.role}" if self.role else "plan"
 
     @property
     def sequences(self) -> int:

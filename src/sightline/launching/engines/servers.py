@@ -145,6 +145,8 @@ DYNAMO = "python -m dynamo.frontend --router-mode kv"
 RANK = "rank=${NODE_RANK:-$SLURM_NODEID}"
 HOSTS = 'hosts=(${HOSTS:-$(scontrol show hostnames "$SLURM_JOB_NODELIST")})'
 """Lines by which a script on several nodes knows its own and all of them."""
+ONLY = "serve"
+"""Array with the command of servers without a role."""
 LOCAL = "localhost"
 """Address of the only node."""
 Arguments = Mapping[str, object]
@@ -208,7 +210,8 @@ def launch(
             line, needs = _nginx([url for _, url in named], front, "least_conn" if policy is None else ""), " (nginx)"
         else:
             line = router(named, policy)
-        texts = {ROUTER: _router_script(scenario.cluster, line), **texts}
+        lines = ["#!/bin/bash", *[HOSTS] * (scenario.cluster.nodes > 1), line, ""]
+        texts = {ROUTER: "\n".join(lines), **texts}
         sentences.append(f"requests go to what {ROUTER} starts{needs}, once all {len(servers)} servers answer")
     return Launch(framework=name, command=f"bash {SCRIPT}", files=texts, without_counterpart=sentences)
 
@@ -266,17 +269,13 @@ def _script(cluster: Cluster, servers: Sequence[Server], commands: Mapping[str, 
     lines += [RANK, HOSTS] if cluster.nodes > 1 else []
     for role, command in commands.items():
         lines += [
-            f"{_array(role)}=(",
+            f"{role or ONLY}=(",
             *(f"    {line}" for line in command_lines(command.words, command.arguments)),
             ")",
         ]
     for server in servers:
         lines += [_line(server, rank, commands[server.role], cluster, port) for rank in range(server.nodes)]
     return "\n".join([*lines, "wait", ""])
-
-
-def _array(role: str) -> str:
-    return role or "serve"
 
 
 def _line(server: Server, rank: int, command: Command, cluster: Cluster, port: int) -> str:
@@ -288,9 +287,5 @@ def _line(server: Server, rank: int, command: Command, cluster: Cluster, port: i
         own["--port"] = port + server.number
     else:
         settings["DYN_SYSTEM_PORT"] = port + server.number
-    words = [*(f"{name}={value}" for name, value in settings.items()), f'"${{{_array(server.role)}[@]}}"']
+    words = [*(f"{name}={value}" for name, value in settings.items()), f'"${{{server.role or ONLY}[@]}}"']
     return f"{where}{' '.join([*words, *command_lines((), own)])} &"
-
-
-def _router_script(cluster: Cluster, command: str) -> str:
-    return "\n".join(["#!/bin/bash", *([HOSTS] if cluster.nodes > 1 else []), command, ""])

@@ -171,12 +171,7 @@ OPTIONS: Sequence[Row] = (
     *formats("--quantization", READ_WEIGHTS, "--kv-cache-dtype", "sglang", READ_CACHES),
     Option("--context-length", write=lambda request: request.longest),
     Option("--max-running-requests", "max_sequences", lambda r: r.sequences * _groups(r), _stated_sequences),
-    Option(
-        "--chunked-prefill-size",
-        "max_batched_tokens",
-        _stated_chunk,
-        _budget,
-    ),
+    Option("--chunked-prefill-size", "max_batched_tokens", _stated_chunk, _budget),
     Option(
         "--max-prefill-tokens",
         "chunked_prefill",

@@ -20,9 +20,11 @@ from sightline.launching.engines.dialect import (
     file_settings,
     formats,
     memory_share,
-    named,
     number,
+    off,
     reachable,
+    switch,
+    switch_on,
 )
 from sightline.launching.engines.requests import Request, budget_notes, device_host_bytes, requests_of, size
 from sightline.launching.engines.servers import Server, largest_node
@@ -32,7 +34,6 @@ from sightline.launching.table import Option
 from sightline.loading.models import resolve_model
 from sightline.scenario import GenerationScenario
 
-BALANCE = "attention_dp_config.enable_balance"
 ROUTER_PORT, PORT = 8000, 8001
 """Of what shares requests among servers, and of the first server."""
 READ_CACHES: Mapping[str, str] = dict.fromkeys(("auto", "bfloat16", "float16"), "")
@@ -121,6 +122,14 @@ def _graphs(request: Request) -> dict[str, Any] | None:
     return {"max_batch_size": request.sequences, "enable_padding": True} if request.plan.cuda_graphs else None
 
 
+def _waits(request: Request) -> bool | None:
+    return None if request.plan.async_scheduling and request.role != "prefill" else True
+
+
+def _stated_graphs(options: Options) -> bool | None:
+    return False if options.text("cuda-graph-config") == "null" else None
+
+
 def _transceiver(request: Request) -> dict[str, Any] | None:
     return {"backend": "DEFAULT", "max_tokens_in_buffer": request.longest} if request.role else None
 
@@ -134,41 +143,21 @@ OPTIONS: Sequence[Row] = (
     Option("moe_config.load_balancer.layer_updates_per_iter", write=lambda r: None if _slots(r) is None else 1),
     compute_dtype("dtype"),
     Option("enable_attention_dp", "data_parallel", lambda r: True if r.plan.data_parallel > 1 else None, _data),
-    Option(BALANCE, "balanced_prompts", lambda r: r.plan.balanced_prompts or None, lambda of: of.flag(named(BALANCE))),
+    switch_on("attention_dp_config.enable_balance", "balanced_prompts"),
     *formats("quant_config.quant_algo", READ_WEIGHTS, "kv_cache_config.dtype", "tensorrt-llm", READ_CACHES),
     number("--max_batch_size", "max_sequences", lambda request: request.sequences),
     number("--max_num_tokens", "max_batched_tokens", lambda request: request.budget),
     Option("--max_seq_len", write=lambda request: request.longest),
     memory_share("--kv_cache_free_gpu_memory_fraction"),
-    Option(
-        "--enable_chunked_prefill",
-        "chunked_prefill",
-        lambda request: True if request.plan.chunked_prefill else None,
-        lambda options: options.flag("enable-chunked-prefill"),
-    ),
+    switch_on("--enable_chunked_prefill", "chunked_prefill"),
     number("kv_cache_config.tokens_per_block", "kv_block_tokens", lambda request: request.block_tokens or None),
     cache_tokens("kv_cache_config.max_tokens", "kv_cache_config.tokens_per_block", 32),
     Option("kv_cache_config.host_cache_size", write=_host_bytes),
-    Option(
-        "kv_cache_config.enable_block_reuse",
-        "prefix_cache",
-        lambda request: request.plan.prefix_cache,
-        lambda options: options.flag("kv-cache-config.enable-block-reuse"),
-    ),
+    switch("kv_cache_config.enable_block_reuse", "prefix_cache"),
     drafts("speculative_config", _speculative, _drafted, lambda of: of.number("speculative-config.max-concurrency")),
     Option("cache_transceiver_config", write=_transceiver),
-    Option(
-        "disable_overlap_scheduler",
-        "async_scheduling",
-        lambda request: None if request.plan.async_scheduling and request.role != "prefill" else True,
-        lambda options: False if options.flag("disable-overlap-scheduler") else None,
-    ),
-    Option(
-        "cuda_graph_config",
-        "cuda_graphs",
-        _graphs,
-        lambda options: False if options.text("cuda-graph-config") == "null" else None,
-    ),
+    Option("disable_overlap_scheduler", "async_scheduling", _waits, off("disable_overlap_scheduler")),
+    Option("cuda_graph_config", "cuda_graphs", _graphs, _stated_graphs),
     Option("--config", write=_file),
 )
 

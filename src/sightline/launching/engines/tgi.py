@@ -33,13 +33,13 @@ def _dtype(request: Request) -> str | None:
     return None if request.formats.weights else DTYPES.get(request.plan.dtype)
 
 
-def _stated_dtype(options: Options) -> str | None:
-    return options.word("dtype", READ_DTYPES) or None
+def _stated_graphs(options: Options) -> bool | None:
+    return False if options.text("cuda-graphs") == "0" else None
 
 
 OPTIONS: Sequence[Row] = (
     degree("--num-shard", "tensor_parallel", always=True),
-    Option("--dtype", "dtype", _dtype, _stated_dtype),
+    Option("--dtype", "dtype", _dtype, lambda options: options.word("dtype", READ_DTYPES) or None),
     *formats("--quantize", READ_WEIGHTS, "--kv-cache-dtype", "tgi", READ_CACHES),
     Option("--max-input-tokens", write=lambda request: request.scenario.workload.prompt_tokens),
     Option("--max-total-tokens", write=lambda request: request.longest),
@@ -49,12 +49,7 @@ OPTIONS: Sequence[Row] = (
     Option("", "chunked_prefill", read=lambda options: options.flag("prefill-chunking")),
     Option("", "prefix_cache", read=lambda options: options.flag("prefix-caching")),
     memory_share("--cuda-memory-fraction"),
-    Option(
-        "--cuda-graphs",
-        "cuda_graphs",
-        lambda request: None if request.plan.cuda_graphs else 0,
-        lambda options: False if options.text("cuda-graphs") == "0" else None,
-    ),
+    Option("--cuda-graphs", "cuda_graphs", lambda r: None if r.plan.cuda_graphs else 0, _stated_graphs),
     drafts("--speculate", lambda request: request.drafts, lambda options: options.number("speculate")),
 )
 
@@ -93,10 +88,7 @@ DIALECT = Dialect(
     aliases={"p": "port"},
     flags={"trust-remote-code", "json-output", "disable-custom-kernels"},
     longest="max-total-tokens",
-    variables={
-        "PREFIX_CACHING": "prefix-caching",
-        "PREFILL_CHUNKING": "prefill-chunking",
-    },
+    variables={"PREFIX_CACHING": "prefix-caching", "PREFILL_CHUNKING": "prefill-chunking"},
     prefix_of_options="",
 )
 claims, read, write = DIALECT.claims, DIALECT.read, DIALECT.write

@@ -298,15 +298,8 @@ DIALECT = Dialect(
     },
     flags={
         *("enable-expert-parallel", "enable-chunked-prefill", "enable-prefix-caching", "enforce-eager", "headless"),
-        "enable-eplb",
-        *(
-            "trust-remote-code",
-            "disable-log-requests",
-            "disable-log-stats",
-            "enable-auto-tool-choice",
-            "is-prefill-worker",
-        ),
-        "is-decode-worker",
+        *("enable-eplb", "enable-auto-tool-choice", "is-prefill-worker", "is-decode-worker", "trust-remote-code"),
+        *("disable-log-requests", "disable-log-stats"),
     },
     role=_role,
     tiers=_has_tiers,

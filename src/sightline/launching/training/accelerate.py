@@ -33,16 +33,8 @@ from sightline.scenario import Plan, Scenario
 
 CONFIGURATION: Final = "accelerate.yaml"
 WRITTEN: Final = script.WRITTEN | {
-    *(
-        "zero_stage",
-        "offload",
-        "recompute",
-        "data_parallel_shard",
-        "gradient_reduce_dtype",
-        "state_dtype",
-        "fp8_recipe",
-    ),
-    *("overlap_gradient_reduce", "overlap_parameter_gather"),
+    *("zero_stage", "offload", "recompute", "data_parallel_shard", "gradient_reduce_dtype", "state_dtype"),
+    *("fp8_recipe", "overlap_gradient_reduce", "overlap_parameter_gather"),
 }
 """Fields of a plan that have keys, here or in the script's settings."""
 _PRECISION: Final = {"bf16": "bf16", "fp16": "fp16", "fp8": "fp8"}
@@ -276,11 +268,7 @@ def _reading(
         "workload": {"task": "finetune", **trained.workload},
         "plan": without_none({"framework": framework, **trained.plan, **plan, **kept, **of_script}),
     }
-    reading = Reading(
-        framework=framework,
-        scenario=without_none(scenario),
-        missing=missing_of(scenario, devices),
-    )
+    reading = Reading(framework=framework, scenario=without_none(scenario), missing=missing_of(scenario, devices))
     return _with_unread(reading, stated)
 
 

@@ -113,11 +113,7 @@ def _zero(plan: Plan) -> dict[str, Any]:
     }
     if plan.zero_stage == 3 and not overlap.parameters:
         written["stage3_prefetch_bucket_size"] = 0
-    if "optimizer" in plan.offload:
-        written["offload_optimizer"] = _HELD_ELSEWHERE
-    if "parameters" in plan.offload:
-        written["offload_param"] = _HELD_ELSEWHERE
-    return written
+    return written | {key: _HELD_ELSEWHERE for key, (part, _) in _OFFLOADED.items() if part in plan.offload}
 
 
 def _command(scenario: Scenario) -> str:

@@ -356,16 +356,8 @@ KEYS: Final[Sequence[Row]] = (
     _flag("use-precision-aware-optimizer", lambda s: "optimizer" in s.plan.offload),
     _flag("overlap-cpu-optimizer-d2h-h2d", lambda s: "optimizer" in s.plan.offload),
     # All layers but the last, whose backward pass begins at once.
-    Option(
-        f"--{_OFFLOADED}",
-        write=lambda s: s.model.layers - 1 if "activations" in s.plan.offload else None,
-    ),
-    Option(
-        "--attention-backend",
-        "attention",
-        _backend,
-        lambda o: "eager" if _is_eager(o) else "flash",
-    ),
+    Option(f"--{_OFFLOADED}", write=lambda s: s.model.layers - 1 if "activations" in s.plan.offload else None),
+    Option("--attention-backend", "attention", _backend, lambda o: "eager" if _is_eager(o) else "flash"),
     Option("", "attention_kernel", read=lambda o: _FLASH.get(o.text("attention-backend"))),
     Option("", read=lambda o: o.has("use-flash-attn")),
     *(

@@ -257,8 +257,7 @@ def megatron_recompute(
     if framework.name != MEGATRON or not isinstance(recompute, Recomputation):
         return
     yield Check(
-        recompute.every == 1,
-        "plan.recompute names every so many layers: Megatron-LM recomputes the first of a stage",
+        recompute.every == 1, "plan.recompute names every so many layers: Megatron-LM recomputes the first of a stage"
     )
     yield Check(
         recompute.layers is None or not recompute.modules,
@@ -558,11 +557,7 @@ def maxtext_runs(
 
 
 def maxtext_rounds(
-    framework: Framework,
-    pipeline_parallel: Count,
-    global_batch: Count,
-    data_parallel: Count,
-    micro_batch: Count | None,
+    framework: Framework, pipeline_parallel: Count, global_batch: Count, data_parallel: Count, micro_batch: Count | None
 ) -> Checks:
     """MaxText's pipelines run as many micro-batches as a multiple of the stages."""
     if framework.name == MAXTEXT and micro_batch is not None:
@@ -707,8 +702,7 @@ def trainer_arguments(framework: Framework, dtype: str, optimizer: str) -> Check
     if framework.name != "transformers":
         return
     yield Check(
-        dtype != "fp8",
-        "plan.dtype is fp8: the Trainer has no argument for it; accelerate has (plan.framework fsdp)",
+        dtype != "fp8", "plan.dtype is fp8: the Trainer has no argument for it; accelerate has (plan.framework fsdp)"
     )
     yield Check(
         optimizer in TRAINER_OPTIMIZERS,

@@ -135,8 +135,7 @@ def _quantization(plan: Plan) -> dict[str, Any] | None:
     stated = dict(QUANTIZED[plan.quantization])
     if "load_in_4bit" in stated:
         # Stored as the compute dtype, packed weights can be sharded and gathered like any others.
-        dtypes = dict.fromkeys(("bnb_4bit_compute_dtype", "bnb_4bit_quant_storage"), DTYPES[plan.dtype])
-        stated |= dtypes
+        stated |= dict.fromkeys(("bnb_4bit_compute_dtype", "bnb_4bit_quant_storage"), DTYPES[plan.dtype])
     return stated
 
 
@@ -255,16 +254,14 @@ def adapter_of(stated: Mapping[str, Any] | None, form: str | None, *, upcast: bo
         return "none"
     also = [part for part, names in WHOLE_MODULES.items() if set(names) & set(stated.get("modules_to_save") or ())]
     targets = stated.get("target_modules") or ALL_LINEAR
-    words = (
-        targets if targets == ALL_LINEAR else list(dict.fromkeys(MODULE_NAMES[t] for t in targets if t in MODULE_NAMES))
-    )
+    named = dict.fromkeys(MODULE_NAMES[name] for name in targets if name in MODULE_NAMES)
     return without_none(
         {
             "kind": "qlora" if form and form.startswith("nf4") else "lora",
             "rank": stated.get("r"),
             "alpha": stated.get("lora_alpha"),
             "dropout": stated.get("lora_dropout"),
-            "targets": words,
+            "targets": ALL_LINEAR if targets == ALL_LINEAR else list(named),
             "also_trained": also or None,
             "upcast": upcast or None,
         }

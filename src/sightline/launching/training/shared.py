@@ -162,7 +162,7 @@ def unwritten(plan: Plan, written: Container[str], what: str) -> Iterator[str]:
         else:
             value, default = getattr(plan, name), _default(plan, name, field.default)
         if value != default:
-            yield f"plan.{name} is {_shown(value)}: {what} has no argument for it"
+            yield f"plan.{name} is {shown(value)}: {what} has no argument for it"
 
 
 def whole(number: Any) -> int:
@@ -176,5 +176,6 @@ def _default(plan: Plan, name: str, default: object) -> object:
     return plan.framework.defaults.get(name, None if default is MISSING else default)
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
+    """Return a value in words, without quotes."""
     return ", ".join(sorted(value)) if isinstance(value, frozenset) else show(value).strip("'")

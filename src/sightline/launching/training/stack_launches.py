@@ -16,9 +16,9 @@ from sightline.launching.launch import Launch
 from sightline.launching.source import Source
 from sightline.launching.training import accelerate, deepspeed, script
 from sightline.launching.training.rules import OF_PRETRAIN_GPT, SCRIPTED, refusals
-from sightline.launching.training.shared import on_every_node, per_node, whole, with_micro_batch
+from sightline.launching.training.shared import on_every_node, per_node, shown, whole, with_micro_batch
 from sightline.launching.training.stack_dialects import SPELLED, sizes_of
-from sightline.launching.training.stacks import Stack, reading_of, stacks, values_of
+from sightline.launching.training.stacks import Stack, reading_of, shortest, stacks, values_of
 from sightline.loading import scenario_from_mapping
 from sightline.loading.checks import stated_at
 from sightline.loading.written import to_mapping
@@ -121,7 +121,7 @@ def _wanted(stack: Stack, scenario: Scenario) -> dict[str, Any]:
     """The scenario's values by dotted key, and what ``stacks.yaml`` has keys of its own for."""
     mapping = _comparable(scenario)
     offload, adapter = mapping["plan"]["offload"], mapping["plan"]["adapter"]
-    adapter = {"kind": "none"} if adapter == "none" else {key: _shortest(value) for key, value in adapter.items()}
+    adapter = {"kind": "none"} if adapter == "none" else {key: shortest(value) for key, value in adapter.items()}
     recompute = mapping["plan"]["recompute"]
     recompute = recompute["modules"] if isinstance(recompute, Mapping) and [*recompute] == ["modules"] else recompute
     offloads = offload if isinstance(offload, list) else [offload]
@@ -156,22 +156,14 @@ def _comparable(scenario: Scenario) -> dict[str, Any]:
     plan = {**({"attention_kernel": kernels["default"]} if {*kernels} == {"default"} else {}), **plan}
     own = choices_of(scenario.plan.framework, scenario.plan.dtype)
     plan |= {name: value for name, value in own.items() if name != "attention_kernel"}
-    left = {
-        "expert_skew",
-        "replicas",
-        "launch_blocking",
-        *(["context_exchange"] if plan["context_parallel"] == 1 else []),
-    }
+    left = {"expert_skew", "replicas", "launch_blocking"}
+    left |= {"context_exchange"} if plan["context_parallel"] == 1 else set()
     left |= {"sequence_parallel", "tensor_overlap"} if plan["tensor_parallel"] == 1 else set()
     left |= {key for key in plan if key.startswith("fp8")} if plan["dtype"] not in LOW_PRECISION else set()
     left |= {"data_parallel_shard"} if plan.get("data_parallel_shard") == plan["data_parallel"] else set()
     left |= {"attention_kernel"} if plan["attention"] == "eager" else set()
     kept = {key: value for key, value in plan.items() if key not in left}
     return {**mapping, "plan": kept, "workload": {key: value for key, value in work.items() if key not in _OF_DATA}}
-
-
-def _shortest(value: Any) -> Any:
-    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _settings(stack: Stack, scenario: Scenario, wanted: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -211,11 +203,7 @@ def _settings(stack: Stack, scenario: Scenario, wanted: Mapping[str, Any]) -> tu
         files |= {"fsdp": {"fsdp": "full_shard auto_wrap", "fsdp_config": own}} if is_file else {}
     stated = {key: value for key, value in stated.items() if value != "none" or key in stack.defaults}
     stated = {key: value for key, value in stated.items() if (value, stack.defaults.get(key)) != ("none", "none")}
-    return SPELLED.get(stack.name, _as_they_are)(stated, scenario), files
-
-
-def _as_they_are(stated: dict[str, Any], _: Scenario) -> dict[str, Any]:
-    return stated
+    return SPELLED[stack.name](stated, scenario) if stack.name in SPELLED else stated, files
 
 
 def _names(stack: Stack, ours: str, value: Any) -> Any:
@@ -251,9 +239,5 @@ def _lost(stack: Stack, scenario: Scenario, stated: Mapping[str, Any]) -> Iterat
             differing = {f".{k}": (one.get(k), other.get(k)) for k in {**one, **other}} if both else {"": (one, other)}
             for name, (wanted, told) in differing.items():
                 if wanted != told:
-                    trains = "has no setting for it" if told is None else f"would train with {_shown(told)}"
-                    yield f"{part}.{key}{name} is {_shown(wanted)}: {stack.name} {trains}"
-
-
-def _shown(value: Any) -> str:
-    return show(value).strip("'")
+                    trains = "has no setting for it" if told is None else f"would train with {shown(told)}"
+                    yield f"{part}.{key}{name} is {shown(wanted)}: {stack.name} {trains}"

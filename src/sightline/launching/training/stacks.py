@@ -14,7 +14,7 @@ from sightline.launching.launch import Reading, with_batch, with_tokens
 from sightline.launching.options import Options, not_read, plain, refuse_values, without_none
 from sightline.launching.readers import leaves, with_unread
 from sightline.launching.shell import variables_of
-from sightline.launching.source import Source, source_of
+from sightline.launching.source import Source, beside, source_of
 from sightline.launching.training import accelerate, deepspeed
 from sightline.launching.training.script import WHOLE_MODULES
 from sightline.launching.training.shared import TRIAL, devices_of, launcher_and_program, missing_of
@@ -173,7 +173,7 @@ def read(found: Source) -> Reading:
     if found.kind != "command":
         return reading_of(stack, found, found.mapping)
     launcher, options = launcher_and_program(found.words)
-    if (name := _named_file(found)) and not _beside(found, name):
+    if (name := _named_file(found)) and not beside(found, name):
         raise InputError(f"{found.place} names {name}, and there is no such file; put it next to {found.place}")
     given = {name.replace("-", "_"): _values(options.words(name)) for name in options.names()}
     pairs = [(key, value) for key, equals, value in (word.partition("=") for word in options.plain) if equals]
@@ -211,7 +211,7 @@ def reading_of(
         base: The plan of what starts the tool.
         opened: Sentences on keys whose values only running a script would tell.
     """
-    stated = {stack.also.get(key, key): _whole(value) for key, value in _flat(stack, stated).items()}
+    stated = {stack.also.get(key, key): shortest(value) for key, value in _flat(stack, stated).items()}
     refuse(list(_refusals(stack, stated)))
     if stated.get("fp16") is True and stated.get("bf16") is True:
         raise InputError(f"fp16 and bf16 are true; allowed: one of them with {stack.name}")
@@ -320,8 +320,8 @@ def _flat(stack: Stack, stated: Mapping[str, Any], within: str = "") -> dict[str
     return found
 
 
-def _whole(value: Any) -> Any:
-    """A whole number as YAML 1.1 spells it too, which these tools read, or with a point."""
+def shortest(value: Any) -> Any:
+    """Return a whole number as YAML 1.1 spells it too, which these tools read, or with a point."""
     if isinstance(value, str) and re.fullmatch(r"\d{1,3}(_\d{3}){1,4}|\d{1,15}\.0+", value):
         return int(float(value))
     return int(value) if isinstance(value, float) and value.is_integer() else value
@@ -337,7 +337,7 @@ def _rows(rows: str | None) -> list[str]:
 @lru_cache(maxsize=8)
 def file_of(found: Source) -> Mapping[str, Any]:
     """Return what the YAML or JSON holds that a command names; nothing where there is none."""
-    path = _beside(found, _named_file(found)) if found.kind == "command" and _named_file(found) else None
+    path = beside(found, _named_file(found)) if found.kind == "command" and _named_file(found) else None
     return source_of(path).mapping if path else {}
 
 
@@ -351,12 +351,6 @@ def _named_file(found: Source) -> str:
     return next((word for word in words if Path(word).name != OWN), "")
 
 
-def _beside(found: Source, named: str) -> Path | None:
-    """The file of a relative name in a source's folder or one of those above it, from where such tools are started."""
-    places = (folder / named for folder in (found.folder, *found.folder.absolute().parents))
-    return next((place for place in places if place.is_file()), None)
-
-
 def _values(words: Sequence[str]) -> Any:
     """What follows an option; ``key=value`` after it is no value of it."""
     own = [*words[:1], *(word for word in words[1:] if "=" not in word)]
@@ -365,7 +359,7 @@ def _values(words: Sequence[str]) -> Any:
 
 def _accelerated(found: Source, launcher: Options) -> Source:
     """Accelerate's configuration that a command names; an empty one where there is none."""
-    path = _beside(found, launcher.text("config-file")) if launcher.has("config-file") else None
+    path = beside(found, launcher.text("config-file")) if launcher.has("config-file") else None
     return source_of(path) if path else Source(place="", text="")
 
 
@@ -464,7 +458,7 @@ def _sharding(stack: Stack, found: Source, said: Mapping[str, Any], base: Mappin
 def _deepspeed(stack: Stack, found: Source, named: Any) -> tuple[Any, ...]:
     """What DeepSpeed's configuration says: by its file, as the tool's own, or by a name with the stage."""
     of = {"plan.framework": "deepspeed"}
-    path = None if isinstance(named, Mapping) else _beside(found, str(named))
+    path = None if isinstance(named, Mapping) else beside(found, str(named))
     if path or isinstance(named, Mapping):
         stated = named if path is None else source_of(path).mapping
         own = {key: value for key, value in deepspeed.plan_of(stated).items() if key not in ("micro_batch", "dtype")}
@@ -490,7 +484,7 @@ def _fsdp(found: Source, words: Any, named: Any) -> tuple[Any, ...]:
     said: list[str] = []
     stated = dict(named) if isinstance(named, Mapping) else {}
     for name in (words, named):
-        if isinstance(name, str) and (path := _beside(found, name)):
+        if isinstance(name, str) and (path := beside(found, name)):
             held = source_of(path).mapping
             words, stated = held.get("fsdp", words if name is named else ""), {**held.get("fsdp_config", held)}
     text = " ".join(words) if isinstance(words, list | tuple) else str(words)

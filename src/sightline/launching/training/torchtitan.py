@@ -468,11 +468,8 @@ def read(found: Source) -> Reading:
 
 def _with_options(tables: Mapping[str, Any], options: Options, *, is_trial: bool) -> dict[str, Any]:
     """The tables of a file with what dotted options of the command say instead."""
-    known = {name for name in options.names() if "." in name} - {
-        "job.config-file",
-        WEIGHTS,
-        *(["training.steps"] * is_trial),
-    }
+    apart = {"job.config-file", WEIGHTS, *(["training.steps"] * is_trial)}
+    known = {name for name in options.names() if "." in name} - apart
     stated = {name.replace("-", "_"): plain(options.words(name)) for name in known}
     settings = {name: dict(table) if isinstance(table, Mapping) else table for name, table in tables.items()}
     for name, value in stated.items():

@@ -244,12 +244,7 @@ def _adapter(stated: Mapping[str, Any]) -> dict[str, Any]:
 
 _SCRIPTS_OF_TRL: Final = ("sft.py", "sft_vlm.py", "run_sft.py", "sft_gemma3.py", "sft_gpt_oss.py")
 _OF_TRL: Final = {
-    "chat_template",
-    "dataset_mixture",
-    "dataset_mixer",
-    "assistant_only_loss",
-    "max_seq_length",
-    "use_peft",
+    *("chat_template", "dataset_mixture", "dataset_mixer", "assistant_only_loss", "max_seq_length", "use_peft")
 }
 """Keys that trl's arguments have beside the Trainer's."""
 

@@ -17,11 +17,7 @@ Values = dict[str, Any]
 
 SYNTHESIZED = "synthesized from"
 """How the source of a device begins that is made of technology."""
-SOURCED: Keys = {
-    **each(text, "name same_as source date evidence"),
-    **each(anything, "sources evidences"),
-    "note": text,
-}
+SOURCED: Keys = {**each(text, "name same_as source date evidence"), **each(anything, "sources evidences"), "note": text}
 """Keys of a catalog entry, or of an inline mapping in its place: a name, and where its figures come from."""
 
 

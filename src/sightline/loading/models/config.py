@@ -198,10 +198,8 @@ def _language_model(
 
 
 def _unknown_family(model_type: object) -> str:
-    listed = ", ".join(families())
-    if model_type is None:
-        return f"model.model_type is missing; known: {listed}"
-    return f"model.model_type is {show(model_type)}; known: {listed}"
+    stated = "missing" if model_type is None else show(model_type)
+    return f"model.model_type is {stated}; known: {', '.join(families())}"
 
 
 def _inconsistencies(values: Mapping[str, Any], family: Family) -> list[str]:
@@ -229,10 +227,7 @@ def _blocks(values: Mapping[str, Any], family: Family, complaints: Complaints) -
         if blocks.get("layer_kinds") and counted != layers:
             complaints.add(f"model.layer_kinds counts {counted} layers; allowed: num_hidden_layers {layers} in all")
         return blocks | ({"window": values["window"]} if "window" in values else {})
-    return blocks_of(values, family) | {
-        "layer_kinds": layer_kinds(values, family),
-        "window": window_of(values, family),
-    }
+    return blocks_of(values, family) | {"layer_kinds": layer_kinds(values, family), "window": window_of(values, family)}
 
 
 def _model(values: Mapping[str, Any], name: str, blocks: Mapping[str, Any]) -> Model:

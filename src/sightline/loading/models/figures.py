@@ -34,7 +34,7 @@ def derived_family(model_type: object, config: Mapping[str, Any]) -> tuple[Famil
         return None, ""
     if (named := family_of(model_type)) is not None:
         return named, f"the config states no model_type; its class is read as {model_type}"
-    stated, features = _stated(config), _features(config)
+    stated, features = set(_named(config)), _features(config)
     found = [(name, family) for name in _relatives(model_type) if (family := family_of(name)) is not None]
     able = [one for one in found if one[1].features >= features and set(one[1].needs) <= stated]
     if able:
@@ -64,10 +64,10 @@ def _version(name: str) -> tuple[float, ...]:
     return tuple(float(f"{digits[0]}.{digits[1:] or 0}") for digits in re.findall(r"\d+", name))
 
 
-def _stated(config: Mapping[str, Any]) -> set[str]:
-    """Our names of the keys that a flat config states."""
+def _named(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A flat config under our names."""
     ours = {theirs: name for name, others in spellings().spellings.items() for theirs in others}
-    return {ours.get(key, key) for key in config}
+    return {ours.get(key, key): value for key, value in config.items()}
 
 
 def _features(config: Mapping[str, Any]) -> set[str]:
@@ -105,8 +105,7 @@ def _any(config: Mapping[str, Any], stated: set[str]) -> Family:
 
 def _is_plain(config: Mapping[str, Any]) -> bool:
     """Whether MLPs look like GPT's: GELU or ReLU over exactly four times the width, where gates make do with less."""
-    ours = {theirs: name for name, others in spellings().spellings.items() for theirs in others}
-    named = {ours.get(key, key): value for key, value in config.items()}
+    named = _named(config)
     word, width, inner = named.get("hidden_act"), named.get("hidden_size"), named.get("intermediate_size")
     plain = isinstance(word, str) and spellings().activations.get(word, _resembled(word.lower())) in ("gelu", "relu")
     return plain and isinstance(width, int) and inner in (None, 4 * width)
@@ -321,7 +320,8 @@ def settled(values: Mapping[str, Any], config: Mapping[str, Any], family: Family
     figures |= _heads(figures, config) | _widths(figures, family)
     figures["num_hidden_layers"] *= 3 if family.shortcut else 1
     if "alibi" in figures:
-        figures["positions"] = "alibi" if figures["alibi"] else _without_alibi(figures["positions"])
+        others = "learned" if figures["positions"] == "alibi" else figures["positions"]
+        figures["positions"] = "alibi" if figures["alibi"] else others
     if family.low_rank_gates and {"linear_num_value_heads", "linear_value_head_dim"} <= figures.keys():
         figures.setdefault("linear_num_key_heads", figures["linear_num_value_heads"])
         figures.setdefault("linear_key_head_dim", figures["linear_value_head_dim"])
@@ -384,7 +384,3 @@ def _widths(figures: Mapping[str, Any], family: Family) -> dict[str, Any]:
     if family.halved_intermediate:
         dense //= 2
     return {"intermediate_size": dense, **({"moe_intermediate_size": expert} if expert is not None else {})}
-
-
-def _without_alibi(positions: str) -> str:
-    return "learned" if positions == "alibi" else positions

@@ -318,7 +318,7 @@ def _layer(values: Values, i: int, mixer: Mixer, mlp: Mlp) -> LayerKind:
         ratio = values["compress_ratios"][i] or 1
         # Lightly folded layers select among the folds, heavily folded ones attend to all of them.
         return LayerKind(mixer=mixer, mlp=mlp, count=1, compression=ratio, indexed=1 < ratio < 64)
-    if mixer == "sparse" and not _sparse_here(values, i):
+    if mixer == "sparse" and "index_layers" in values and not values["index_layers"][i]:
         mixer = "attention"
     width = values.get("per_layer_config", {}).get(i, {}).get("intermediate_size")
     shares = i >= values["num_hidden_layers"] - values.get("num_kv_shared_layers", 0)
@@ -332,10 +332,6 @@ def _layer(values: Values, i: int, mixer: Mixer, mlp: Mlp) -> LayerKind:
         intermediate_size=width,
         indexed=mixer == "sparse" and _indexed(values, i),
     )
-
-
-def _sparse_here(values: Values, i: int) -> bool:
-    return "index_layers" not in values or bool(values["index_layers"][i])
 
 
 def _indexed(values: Values, i: int) -> bool:
@@ -378,17 +374,17 @@ def _pruned(values: Values) -> Iterator[LayerKind]:
     hidden, heads = values["hidden_size"], values["num_attention_heads"]
     for block in values["block_configs"][: values["num_hidden_layers"]]:
         attention, mlp = block["attention"], block["ffn"]
+        without_mixer, without_mlp = attention.get("no_op"), mlp.get("no_op")
         own = attention.get("num_attention_heads") or heads
         kv_heads = attention.get("num_key_value_heads") or (own // (attention.get("n_heads_in_group") or own))
         width = mlp.get("intermediate_size") or _pruned_width(mlp.get("ffn_mult"), hidden)
+        shape = Heads(heads=own, kv_heads=kv_heads, head_dim=values["head_dim"])
         yield LayerKind(
-            mixer="none" if attention.get("no_op") else "attention",
-            mlp="none" if mlp.get("no_op") else "dense",
+            mixer="none" if without_mixer else "attention",
+            mlp="none" if without_mlp else "dense",
             count=1,
-            attention=None
-            if attention.get("no_op")
-            else Heads(heads=own, kv_heads=kv_heads, head_dim=values["head_dim"]),
-            intermediate_size=None if mlp.get("no_op") else width,
+            attention=None if without_mixer else shape,
+            intermediate_size=None if without_mlp else width,
         )
 
 

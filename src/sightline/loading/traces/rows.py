@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import compress
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -124,9 +125,7 @@ class Reader:
         self._note_blank(lines, blank)
         if kept.all():
             return cells, lines
-        return {n: [v for v, keep in zip(values, kept, strict=True) if keep] for n, values in cells.items()}, lines[
-            kept
-        ]
+        return {name: list(compress(values, kept)) for name, values in cells.items()}, lines[kept]
 
     def _note_blank(self, lines: NDArray[np.int64], blank: NDArray[np.bool_]) -> None:
         """Count blank lines."""

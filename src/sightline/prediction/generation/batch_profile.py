@@ -99,10 +99,8 @@ def _beyond_l2(priced: PricedGeneration, priced_pass: PricedPass, constants: Inf
                 continue
             price = prices[id(op)]
             time_s = block.count * op.count * price.time_s
-            by_l2, by_compute = (
-                bound_of(price, l2_s(op, priced_pass.device_model)).l2,
-                price.compute_s >= price.memory_s,
-            )
+            by_l2 = bound_of(price, l2_s(op, priced_pass.device_model)).l2
+            by_compute = price.compute_s >= price.memory_s
             for place, among in enumerate((1.0 * by_compute, 1.0 - by_compute)):
                 whole[place] = whole[place] + time_s * among
                 beyond[place] = beyond[place] + time_s * among * by_l2

@@ -1,12 +1,11 @@
 """Generation on unlike devices: prefill on one kind, decode on another, or replicas that share the batch by speed."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
 
-from sightline.content import record
 from sightline.errors import InputError
 from sightline.prediction.common_figures import ADD_YOUR_OWN, weakest_evidence
 from sightline.prediction.generation.batch_profile import evidence_of_passes
@@ -36,39 +35,25 @@ def unlike_generation(scenario: GenerationScenario, predict: Predict) -> Profile
     return _of_replicas(scenario, predict)
 
 
-@record
-class _Part:
-    """What one kind of devices does, and the memory it needs."""
-
-    cluster: Cluster
-    memory: Mapping[str, Any]
-    memory_fraction: float
-
-    @property
-    def usable_bytes(self) -> float:
-        """Bytes of a device that may be filled."""
-        return float(self.cluster.device.memory_bytes * self.memory_fraction)
-
-    @property
-    def fullness(self) -> float:
-        """Share of them that is needed."""
-        return float(self.memory["total"]) / self.usable_bytes
-
-
 def _joined(
-    profile: Profile, scenario: GenerationScenario, parts: Sequence[_Part], sentences: Sequence[str], **changes: Any
+    profile: Profile,
+    scenario: GenerationScenario,
+    memories: Iterable[tuple[Cluster, Mapping[str, Any]]],
+    sentences: Sequence[str],
+    **changes: Any,
 ) -> Profile:
-    """The profile of the whole scenario from that of the part which sets its times."""
-    fullest = max(parts, key=lambda part: part.fullness)
+    """The profile of the whole scenario from that of the part which sets its times, and the memory of each part."""
+    fraction = float(scenario.plan.memory_fraction)
+    filled = [(float(part.device.memory_bytes * fraction), memory) for part, memory in memories]
+    usable_bytes, memory = max(filled, key=lambda part: float(part[1]["total"]) / part[0])
+    is_missing = profile.missing or profile.evidence["framework"] != "datasheet"
     return profile.replace(
         scenario=scenario,
-        memory_bytes=fullest.memory,
-        usable_bytes=fullest.usable_bytes,
-        fits=fullest.fullness <= 1.0,
+        memory_bytes=memory,
+        usable_bytes=usable_bytes,
+        fits=float(memory["total"]) / usable_bytes <= 1.0,
         advice=(),
-        missing={"framework": NEVER_MEASURED}
-        if profile.missing or profile.evidence["framework"] != "datasheet"
-        else {},
+        missing={"framework": NEVER_MEASURED} if is_missing else {},
         warnings=tuple(dict.fromkeys((*scenario.warnings, *sentences, *profile.warnings))),
         **changes,
     )
@@ -114,12 +99,10 @@ def _of_assignment(scenario: GenerationScenario, prefill: Cluster, decode: Clust
         (prefill, generation_memory(alone, alone, replace(alone.scenario.workload, output_tokens=1))),
         (decode, profile.memory_bytes),
     )
-    fraction = float(scenario.plan.memory_fraction)
-    parts = [_Part(cluster=cluster, memory=memory, memory_fraction=fraction) for cluster, memory in memories]
     sentences = [f"prefill on {prefill.in_words}, decode on {decode.in_words}"]
     evidence = [profile.evidence, evidence_of_passes(workers.prefilling.worker)]
     whole = replace(scenario, plan=replace(scenario.plan, disaggregate=named))
-    return _joined(profile, whole, parts, sentences, evidence=weakest_evidence(evidence), energy_j=profile.energy_j)
+    return _joined(profile, whole, memories, sentences, evidence=weakest_evidence(evidence), energy_j=profile.energy_j)
 
 
 # Replicas on every kind of devices.
@@ -131,11 +114,6 @@ def _of_replicas(scenario: GenerationScenario, predict: Predict) -> Profile:
     shares = scenario.plan.group_batches or _shares(scenario, seen, predict)
     profiles = [predict(_with_batch(alone, share)) for alone, share in zip(seen, shares, strict=True)]
     pace = max(profiles, key=lambda profile: float(profile.latency_s))
-    fraction = float(scenario.plan.memory_fraction)
-    parts = [
-        _Part(cluster=group, memory=profile.memory_bytes, memory_fraction=fraction)
-        for group, profile in zip(scenario.cluster.groups, profiles, strict=True)
-    ]
     sentences = [
         f"{group.in_words}: {share} of {scenario.workload.batch} sequences, {float(profile.latency_s):.3g} s"
         for group, share, profile in zip(scenario.cluster.groups, shares, profiles, strict=True)
@@ -144,7 +122,7 @@ def _of_replicas(scenario: GenerationScenario, predict: Predict) -> Profile:
     return _joined(
         pace,
         whole,
-        parts,
+        zip(scenario.cluster.groups, (profile.memory_bytes for profile in profiles), strict=True),
         sentences,
         evidence=weakest_evidence([profile.evidence for profile in profiles]),
         energy_j=sum(map(float, _energies_j(profiles, float(pace.latency_s)))),

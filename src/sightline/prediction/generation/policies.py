@@ -204,27 +204,15 @@ def _steady_course(workers: Workers, prefill: Phase, decode: Phase, constants: I
         decode = replace(decode, passes=larger(decode.passes - shared * (1.0 - share), 0.0))
         behind = begun / larger(decode.passes + shared + begun, 1.0)
         replaced = (others - waited) * (1.0 - behind)
-        ahead = (decode.passes + begun) * behind
-        return Course(
-            decode=decode,
-            rounds=own + others - replaced,
-            ahead=ahead,
-            replaced=replaced,
-            apart_s=taken_in_s,
-            waves=waves,
-        )
-    taken = 1.0 - _spared(workers.decoding, prefill, decode, constants)
-    iterations, shared = decode.passes + begun, others * prefill.passes
-    passes = iterations - smaller(shared, iterations) * (1.0 - taken)
-    behind = 1.0 - decode.passes / larger(larger(shared, iterations), 1e-9)
-    return Course(
-        decode=replace(decode, passes=passes * (1.0 - behind)),
-        rounds=own + others * behind,
-        ahead=passes * behind + accompanied * prefill.passes * taken,
-        replaced=others * (1.0 - behind),
-        apart_s=taken_in_s,
-        waves=waves,
-    )
+        rounds, ahead = own + others - replaced, (decode.passes + begun) * behind
+    else:
+        taken = 1.0 - _spared(workers.decoding, prefill, decode, constants)
+        iterations, shared = decode.passes + begun, others * prefill.passes
+        passes = iterations - smaller(shared, iterations) * (1.0 - taken)
+        behind = 1.0 - decode.passes / larger(larger(shared, iterations), 1e-9)
+        decode, replaced = replace(decode, passes=passes * (1.0 - behind)), others * (1.0 - behind)
+        rounds, ahead = own + others * behind, passes * behind + accompanied * prefill.passes * taken
+    return Course(decode=decode, rounds=rounds, ahead=ahead, replaced=replaced, apart_s=taken_in_s, waves=waves)
 
 
 def _spared(priced: PricedGeneration, prefill: Phase, decode: Phase, constants: InferenceConstants) -> Number:
@@ -398,10 +386,8 @@ class Latencies:
 def latencies(workers: Workers, constants: InferenceConstants) -> Latencies:
     """Return time to first token and per further token under an engine."""
     scenario, work = workers.scenario, workers.scenario.workload
-    prefill, decode = (
-        prefill_phase(workers.prefilling, workers.prefill_constants or constants),
-        decode_phase(workers.decoding, constants),
-    )
+    prefill = prefill_phase(workers.prefilling, workers.prefill_constants or constants)
+    decode = decode_phase(workers.decoding, constants)
     course = policy_of(scenario).course(workers, prefill, decode, constants)
     decode, apart_s, prefills = course.decode, course.apart_s, course.rounds + course.replaced
     others_s = prefill.passes * (prefill.pass_s - apart_s)

@@ -53,9 +53,7 @@ def device_count(
     figures = {"context": Beyond(_CONTEXT, context_parallel), "product": product, "there": Counted(devices)}
     if stated_data_parallel is None:
         yield Check(
-            devices % product == 0,
-            degrees + " is {product}; allowed: a divisor of the cluster's {there}",
-            figures,
+            devices % product == 0, degrees + " is {product}; allowed: a divisor of the cluster's {there}", figures
         )
         return
     total = product * stated_data_parallel

@@ -122,11 +122,7 @@ def group_batches(
     key = "plan.group_batches is {group_batches}"
     figures = {"group_batches": _listed(group_batches), "total": sum(group_batches)}
     one_each = group_devices is not None and len(group_batches) == len(group_devices)
-    yield Check(
-        one_each,
-        key + "; allowed: one number of sequences per device group",
-        figures,
-    )
+    yield Check(one_each, key + "; allowed: one number of sequences per device group", figures)
     yield Check(
         split != "pipeline", key + " with plan.split pipeline, which sends the whole batch to every group", figures
     )
