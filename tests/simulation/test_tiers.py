@@ -88,7 +88,7 @@ def test_ranks_share_capacity_and_bandwidth():
             },
         }
     ).plan
-    host, other = tiers_of(plan, 1e6)
+    host, other = tiers_of(plan, 1e6, 10)
     assert (host.blocks, other.blocks) == (50, 2)
     assert host.block_s == other.block_s == pytest.approx(1.0)
     assert (host.name, other.name, other.latency_s) == ("host 1", "host 2", 0.1)

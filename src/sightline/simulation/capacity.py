@@ -257,11 +257,11 @@ def lasting_share(profile: Profile, slo: Slo) -> float:
 
 
 def _growing(profile: Profile) -> str:
-    """The requests that wait ever longer, so that in a longer run they keep no limit on waiting; empty for none.
+    """The requests of which ever more wait, so that in a longer run they keep no limit on waiting; empty for none.
 
-    Where a share of the requests that come to a queue stays in it, each waits longer than those before by that share of
-    the time between them: times to the first token rise by it from the middle third to the last. As many arrivals are
-    off by chance as the square root of their number. Without a lasting rate nobody knows it.
+    Of those that come after a third of the run, a share is added to the queue until the last arrives; when no others
+    come any more it empties, and how long these waited tells nothing. As many arrivals are off by chance as the square
+    root of their number. Without a lasting rate nobody knows it.
     """
     workload, outcome = profile.scenario.workload, profile.outcome
     if outcome is None or workload.slo is None or workload.arrival.process not in LASTING or workload.arrival.ramp:
@@ -270,13 +270,14 @@ def _growing(profile: Profile) -> str:
     for name, of in zip(
         [each.name for each in workload.slo.classes] or [""], of_classes(times, workload.slo), strict=True
     ):
-        own = np.arange(times.slo_class.size)[of]
-        own = own[np.argsort(times.arrival_s[own], kind="stable")]
-        middle, last = own[int(LATE / 2 * own.size) : int(LATE * own.size)], own[int(LATE * own.size) :]
-        if not middle.size:
+        arrived_s = np.sort(times.arrival_s[of])
+        if not arrived_s.size:
             continue
-        longer_s, passed_s = (of[last].mean() - of[middle].mean() for of in (times.ttft_s, times.arrival_s))
-        if longer_s > max(WITHIN, own.size**-0.5) * passed_s:
+        ends_s = arrived_s[[int(LATE / 2 * arrived_s.size), -1]]
+        came, served = (
+            np.searchsorted(np.sort(s), ends_s, "right") for s in (arrived_s, (times.arrival_s + times.ttft_s)[of])
+        )
+        if np.diff(came - served)[0] > max(WITHIN, arrived_s.size**-0.5) * np.diff(came)[0]:
             return f"requests of {name}" if name else "requests"
     return ""
 

@@ -195,7 +195,7 @@ def room_of(scenario: ServingScenario) -> Room:
     limited = replace(scenario, plan=replace(plan, max_sequences=plan.max_sequences or limits.max_sequences))
     priced = price_generation(alike(limited, tokens, np.array([block, 2 * block])))
     single, two = (_memory(priced, place) for place in (0, 1))
-    block_bytes = two["kv_cache"] - single["kv_cache"]
+    block_bytes = (two["kv_cache"] - single["kv_cache"]) or _of_short(limited, block)
     usable = usable_bytes(scenario)
     others = single["total"] - single["kv_cache"]
     most = plan.engine.memory.cache_share * (device.memory_bytes - single["weights"])
@@ -215,6 +215,12 @@ def usable_bytes(scenario: ServingScenario) -> float:
     """Return the bytes of a device that a replica may fill: the engine's share, or all for a cache that is stated."""
     stated = scenario.plan.kv_cache_blocks is not None
     return float(scenario.cluster.device.memory_bytes * (1.0 if stated else scenario.plan.memory_fraction))
+
+
+def _of_short(scenario: ServingScenario, block: int) -> float:
+    """Bytes of a block in a context that no window cuts yet, for models all of whose layers have one."""
+    priced = price_generation(alike(scenario, 1, np.array([block, 2 * block])))
+    return _memory(priced, 1)["kv_cache"] - _memory(priced, 0)["kv_cache"]
 
 
 def _memory(priced: PricedGeneration, place: int, *, experts: bool = False) -> dict[str, float]:
@@ -334,26 +340,34 @@ def ranks_of(plan: GenerationPlan) -> int:
     return int(plan.replicas * plan.data_parallel)
 
 
-def tiers_of(plan: GenerationPlan, device_block_bytes: float) -> tuple[Tier, ...]:
+def tiers_of(plan: GenerationPlan, device_block_bytes: float, device_blocks: int) -> tuple[Tier, ...]:
     """Return the cache tiers of a rank, in blocks: its share of the replica's, or all of what is shared.
+
+    SGLang prefetches into 0.8 times what the host has room for beyond the device (`HiCacheController` of 0.5), so that
+    with less it does not.
 
     A block has its bytes on every device of the rank, also where these hold the same keys and values.
     """
     names, policy = [tier.name for tier in plan.kv_tiers], plan.engine.serving.policy
     shares = [int(plan.data_parallel) if tier.shared == "rank" else 1 for tier in plan.kv_tiers]
     block_bytes = device_block_bytes * int(plan.tensor_parallel * plan.pipeline_parallel)
+    sizes = [
+        _whole_blocks(tier, plan.kv_block_tokens, block_bytes) // ranks
+        for tier, ranks in zip(plan.kv_tiers, shares, strict=True)
+    ]
+    prefetches = policy in PREFETCH and max(sizes[:1], default=0) > device_blocks
     return tuple(
         Tier(
-            blocks=_whole_blocks(tier, plan.kv_block_tokens, block_bytes) // ranks,
+            blocks=blocks,
             block_s=block_bytes * ranks / tier.bandwidth,
             latency_s=tier.latency_s,
             name=tier.name if names.count(tier.name) == 1 else f"{tier.name} {place}",
             shared=tier.shared,
             through=tier.write == "through" or (tier.write is None and policy not in WRITE_BACK),
             faster=tier.fetch == "faster",
-            prefetch=place > 1 and (policy in PREFETCH if tier.prefetch is None else tier.prefetch),
+            prefetch=place > 1 and (prefetches if tier.prefetch is None else tier.prefetch),
         )
-        for place, (tier, ranks) in enumerate(zip(plan.kv_tiers, shares, strict=True), start=1)
+        for place, (tier, ranks, blocks) in enumerate(zip(plan.kv_tiers, shares, sizes, strict=True), start=1)
     )
 
 

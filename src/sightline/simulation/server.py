@@ -62,7 +62,7 @@ class Replicas:
     @property
     def pool(self) -> Pool:
         """The replicas as the loop takes them."""
-        tiers, facts = deployment.tiers_of(self.plan.scenario.plan, self.room.block_bytes), self.facts
+        tiers, facts = deployment.tiers_of(self.plan.scenario.plan, self.room.block_bytes, self.room.blocks), self.facts
         if tiers:
             facts = facts._replace(token_s=deployment.token_seconds(self.times, facts))
         elif (n := self.blocks_as_one) > 1:
