@@ -279,21 +279,21 @@ def entry(function: F) -> F:
     part: Any = compiled(function)
     # Unlike other parts it is compiled for each constant: `step_seconds` is faster by itself without prompts.
     part.__class__ = CPUDispatcher
-    if (kept_in := _kept_in()) is None:
-        return cast("F", _called(_NJIT(**options)(function), part))
-    settings: Any = numba.config
+    kept_in, settings = _kept_in(), vars(numba.config)
     own = {"CACHE_DIR": str(kept_in), "CACHE_LOCATOR_CLASSES": f"{__name__}.{InFolderOfSources.__name__}"}
-    usual = {name: getattr(settings, name) for name in own}
-    vars(settings).update(own)
+    usual = {name: settings[name] for name in own}
+    settings.update(own)
     try:
-        made = _NJIT(cache=True, **options)(function)
+        made: Any = _NJIT(cache=kept_in is not None, **options)(function)
     finally:
-        vars(settings).update(usual)
-    cache = made._cache  # noqa: SLF001 - numba has no other way
-    cache.save_overload = _unless_full(cache.save_overload)
-    # Without `load_overload`, which first loads all that compiling would need.
-    cache.load_overload = cache._load_overload  # noqa: SLF001
-    return cast("F", _called(made, part))
+        settings.update(usual)
+    made.__class__, made.part = _Entry, part
+    if kept_in is not None:
+        cache = made._cache  # noqa: SLF001 - numba has no other way
+        cache.save_overload = _unless_full(cache.save_overload)
+        # Without `load_overload`, which first loads all that compiling would need.
+        cache.load_overload = cache._load_overload  # noqa: SLF001
+    return cast("F", made)
 
 
 class _Entry(CPUDispatcher):
@@ -304,12 +304,6 @@ class _Entry(CPUDispatcher):
     @property
     def _numba_type_(self) -> Any:
         return numba.types.Dispatcher(self.part)
-
-
-def _called(made: Any, part: Any) -> Any:
-    made.__class__ = _Entry
-    made.part = part
-    return made
 
 
 def _unless_full(save: Callable[..., None]) -> Callable[..., None]:

@@ -173,7 +173,7 @@ def schedule_in_flight(rep: Replica, slots: Slots, facts: Facts, times: PackedTi
 
 @compiled
 def _chunk(rest: int, budget: int, facts: Facts) -> int:
-    """The tokens of a prompt that an iteration takes: all, or whole blocks where prompts are cut (TGI: any), or none."""
+    """The tokens of a prompt that an iteration takes: all, whole blocks where prompts are cut (TGI: any), or none."""
     if rest <= budget:
         return rest
     block = 1 if facts.policy == TGI else facts.block_tokens

@@ -14,14 +14,7 @@ import numpy as np
 from sightline.simulation.compiled import compiled
 from sightline.simulation.engine import state
 from sightline.simulation.engine.blocks import publish, take, view
-from sightline.simulation.engine.lists import (
-    append_sent,
-    leave_ready,
-    leave_sent,
-    leave_waiting,
-    next_end,
-    pop_end,
-)
+from sightline.simulation.engine.lists import insert, leave_ready, leave_waiting, next_end, pop_end, remove
 from sightline.simulation.engine.policies import STATIC, schedule
 from sightline.simulation.engine.records import (
     ITERATIONS,
@@ -441,7 +434,7 @@ def send(rep: Replica, slots: Slots, slot: int, number: int) -> None:
     slots[slot].prefilled_by, slots[slot].prefilled_s = number, slots[slot].token_s
     slots[slot].output += slots[slot].further
     slots[slot].further, slots[slot].stage = 0, state.ON_ITS_WAY
-    append_sent(rep, slots, slot)
+    insert(slots, rep.counts, slot, state.NOTHING, state.FIRST_SENT)
 
 
 @compiled
@@ -468,7 +461,8 @@ def transfer_all(fleet: Replica, slots: Slots, sources: Sources, transfers: Floa
                 first, earliest = r, slots[slot].token_s
         if first == state.NOTHING:
             return sent
-        slot = leave_sent(view(fleet, first), slots)
+        slot = fleet.counts[first, state.FIRST_SENT]
+        remove(slots, fleet.counts[first], slot, state.FIRST_SENT)
         port = fleet.counts[first, state.PORT]
         begin_s = max(earliest, fleet.clocks[port, state.PORT_FREE])
         fleet.clocks[port, state.PORT_FREE] = begin_s + transfer_seconds(transfers, slots[slot].prompt)
