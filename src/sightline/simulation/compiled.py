@@ -51,10 +51,6 @@ def check_release(version: str) -> None:
 
 check_release(numba.__version__)
 
-_Library: Any = codegen.JITCodeLibrary
-_Compiler: Any = compiler.Compiler
-_PassManager: Any = PassManager
-
 
 class _NoMachineCode:
     """In place of a part's code generator."""
@@ -63,7 +59,7 @@ class _NoMachineCode:
         """Do nothing: a part has no address that its environment could be written to."""
 
 
-class _PartLibrary(_Library):  # type: ignore[misc]
+class _PartLibrary(codegen.JITCodeLibrary):
     """Code of a function that entries link."""
 
     @property
@@ -85,7 +81,7 @@ class _PartLibrary(_Library):  # type: ignore[misc]
         return list(self._linking_libraries)
 
 
-class _EntryLibrary(_Library):  # type: ignore[misc]
+class _EntryLibrary(codegen.JITCodeLibrary):
     """Code of a function that Python calls, with all parts that it reaches."""
 
     def _optimize_functions(self, module: Any) -> None:
@@ -136,7 +132,7 @@ PASSES: Any = (
 """Those of numba's that this code needs: it has no closures, expressions of arrays or branches to prune."""
 
 
-class _Passes(_PassManager):  # type: ignore[misc]
+class _Passes(PassManager):
     """Runs them without noting what events, times and errors would need."""
 
     def _runPass(self, _: int, step: Any, state: Any) -> None:  # noqa: N802 - numba's name
@@ -209,7 +205,7 @@ def _call_of(description: Any, libraries: Any) -> Any:
     return call
 
 
-class PartCompiler(_Compiler):  # type: ignore[misc]
+class PartCompiler(compiler.Compiler):
     """Compiles a part: ``pipeline_class`` of `numba.njit`."""
 
     library: Any = _PartLibrary
