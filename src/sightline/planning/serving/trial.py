@@ -274,12 +274,12 @@ def _by_size(space: ServingSpace) -> Iterator[ServingSpace]:
     whole = space.scenario.cluster
     counts = space.values.get("replicas", (int(space.scenario.plan.replicas),)) or (1,)
     for size in _sizes(whole, whole.devices // min(counts)):
-        of = on_devices(space, size).scenario
-        one = replace(of, plan=replace(of.plan, replicas=1))
+        of = on_devices(space, size)
+        scenario = replace(of.scenario, plan=replace(of.scenario.plan, replicas=1))
         # Pools are of several sizes, and searched by themselves.
         alone = {"disaggregate": (False,)} if "disaggregate" in space.values else {}
         values = {**space.values, "replicas": (1,), **alone}
-        yield replace(on_devices(space, size), scenario=one, values=values, clusters=(of.cluster, whole))
+        yield replace(of, scenario=scenario, values=values, clusters=(of.scenario.cluster, whole))
 
 
 def _sizes(cluster: Cluster, most: int) -> list[int]:
