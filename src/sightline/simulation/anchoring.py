@@ -68,15 +68,12 @@ def cells_of(requests: Requests, quantity: str, seconds: Floats) -> list[Cell]:
     """Split a time measured per request into cells; ``seconds`` is NaN where it was not measured."""
     known = np.flatnonzero(seconds > 0)
     parts = np.array_split(known, max(min(PARTS, known.size // LEAST), 1))
-    split = [half for part in parts for half in _by_length(part, requests.prompt_tokens)] if _first(quantity) else parts
+    if quantity == "ttft_s":
+        # Further tokens follow the whole batch, not the prompt.
+        parts = [half for part in parts for half in _by_length(part, requests.prompt_tokens)]
     return [
-        Cell(quantity=quantity, rows=rows, logarithm=float(np.log(seconds[rows]).mean())) for rows in split if rows.size
+        Cell(quantity=quantity, rows=rows, logarithm=float(np.log(seconds[rows]).mean())) for rows in parts if rows.size
     ]
-
-
-def _first(quantity: str) -> bool:
-    """Whether a time is of a prompt; the others follow the whole batch."""
-    return quantity == "ttft_s"
 
 
 def _by_length(rows: Integers, prompt_tokens: Integers) -> list[Integers]:
@@ -188,14 +185,12 @@ class ServedLoad:
         case of its own.
         """
         scatter = self._scatter()
-        return [
-            self._unexplained(cell, moved, wide, scatter[cell.quantity])
+        noises = [
+            hypot(wide, moved * own_noise(), scatter[cell.quantity])
             for cell, moved, wide in zip(self.cells, self._sensitivities, self._uncertainties(), strict=True)
         ]
-
-    def _unexplained(self, cell: Cell, moved: float, wide: float, scatter: float) -> Unexplained:
-        whole = unexplained(self.alone, cell.quantity)
-        return replace(whole, noise=hypot(wide, moved * own_noise(), scatter), near={}, common={})
+        wholes = [unexplained(self.alone, cell.quantity) for cell in self.cells]
+        return [replace(of, noise=noise, near={}, common={}) for of, noise in zip(wholes, noises, strict=True)]
 
     @cached_property
     def cases(self) -> Mapping[str, Unexplained]:

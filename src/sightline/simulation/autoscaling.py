@@ -1,7 +1,7 @@
 """Autoscaling: starts and stops replicas with the load, by the rules of Kubernetes' Horizontal Pod Autoscaler."""
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from math import ceil
 from typing import Final, NamedTuple
 
@@ -126,14 +126,6 @@ class Autoscaler:
     def lifetimes(self, later_s: float) -> Lifetimes:
         """Return all replicas so far, their times later by what precedes the engine's queue."""
         self._let_go()
-        times = np.array(
-            [(replica.started_s, replica.serves_s, replica.asked_to_stop_s, replica.stopped_s) for replica in self._all]
-        )
-        started_s, serves_s, asked_to_stop_s, stopped_s = times.T + later_s
-        return Lifetimes(
-            replica=np.array([replica.place for replica in self._all]),
-            started_s=started_s,
-            serves_s=serves_s,
-            asked_to_stop_s=asked_to_stop_s,
-            stopped_s=stopped_s,
-        )
+        columns = {f.name: np.array([getattr(one, f.name) for one in self._all]) for f in fields(_Lifetime)}
+        places = columns.pop("place")
+        return Lifetimes(replica=places, **{name: times_s + later_s for name, times_s in columns.items()})

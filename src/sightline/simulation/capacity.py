@@ -267,9 +267,7 @@ def _growing(profile: Profile) -> str:
     if outcome is None or workload.slo is None or workload.arrival.process not in LASTING or workload.arrival.ramp:
         return ""
     times = answered(outcome)
-    for name, of in zip(
-        [each.name for each in workload.slo.classes] or [""], of_classes(times, workload.slo), strict=True
-    ):
+    for name, _, of in of_classes(times, workload.slo):
         arrived_s = np.sort(times.arrival_s[of])
         if not arrived_s.size:
             continue
@@ -342,11 +340,11 @@ def _missed(profile: Profile, slo: Slo) -> str:
     """The limits that too few requests keep, and what they would have to be at that rate."""
     if profile.outcome is None:
         return ""
-    names = [f"{each.name}: " for each in slo.classes] or [""]
-    each = zip(names, slo.of_classes, times_within(answered(profile.outcome), slo), strict=True)
+    within = times_within(answered(profile.outcome), slo)
     return "".join(
-        f"; {name}{slo.percentile:g} % have {metric_of(key).label} up to {took:.3g} s, limit {limits[key]:.3g} s"
-        for name, limits, times in each
+        f"; {name}{': ' if name else ''}{slo.percentile:g} % have {metric_of(key).label} up to {took:.3g} s, "
+        f"limit {limits[key]:.3g} s"
+        for (name, times), limits in zip(within.items(), slo.of_classes, strict=True)
         for key, took in times.items()
         if took > limits[key]
     )

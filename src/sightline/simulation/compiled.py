@@ -51,10 +51,6 @@ def check_release(version: str) -> None:
 
 check_release(numba.__version__)
 
-_Library: Any = codegen.JITCodeLibrary
-_Compiler: Any = compiler.Compiler
-_PassManager: Any = PassManager
-
 
 class _NoMachineCode:
     """In place of a part's code generator."""
@@ -63,7 +59,7 @@ class _NoMachineCode:
         """Do nothing: a part has no address that its environment could be written to."""
 
 
-class _PartLibrary(_Library):  # type: ignore[misc]
+class _PartLibrary(codegen.JITCodeLibrary):
     """Code of a function that entries link."""
 
     @property
@@ -85,7 +81,7 @@ class _PartLibrary(_Library):  # type: ignore[misc]
         return list(self._linking_libraries)
 
 
-class _EntryLibrary(_Library):  # type: ignore[misc]
+class _EntryLibrary(codegen.JITCodeLibrary):
     """Code of a function that Python calls, with all parts that it reaches."""
 
     def _optimize_functions(self, module: Any) -> None:
@@ -136,7 +132,7 @@ PASSES: Any = (
 """Those of numba's that this code needs: it has no closures, expressions of arrays or branches to prune."""
 
 
-class _Passes(_PassManager):  # type: ignore[misc]
+class _Passes(PassManager):
     """Runs them without noting what events, times and errors would need."""
 
     def _runPass(self, _: int, step: Any, state: Any) -> None:  # noqa: N802 - numba's name
@@ -209,7 +205,7 @@ def _call_of(description: Any, libraries: Any) -> Any:
     return call
 
 
-class PartCompiler(_Compiler):  # type: ignore[misc]
+class PartCompiler(compiler.Compiler):
     """Compiles a part: ``pipeline_class`` of `numba.njit`."""
 
     library: Any = _PartLibrary
@@ -279,21 +275,21 @@ def entry(function: F) -> F:
     part: Any = compiled(function)
     # Unlike other parts it is compiled for each constant: `step_seconds` is faster by itself without prompts.
     part.__class__ = CPUDispatcher
-    if (kept_in := _kept_in()) is None:
-        return cast("F", _called(_NJIT(**options)(function), part))
-    settings: Any = numba.config
+    kept_in, settings = _kept_in(), vars(numba.config)
     own = {"CACHE_DIR": str(kept_in), "CACHE_LOCATOR_CLASSES": f"{__name__}.{InFolderOfSources.__name__}"}
-    usual = {name: getattr(settings, name) for name in own}
-    vars(settings).update(own)
+    usual = {name: settings[name] for name in own}
+    settings.update(own)
     try:
-        made = _NJIT(cache=True, **options)(function)
+        made: Any = _NJIT(cache=kept_in is not None, **options)(function)
     finally:
-        vars(settings).update(usual)
-    cache = made._cache  # noqa: SLF001 - numba has no other way
-    cache.save_overload = _unless_full(cache.save_overload)
-    # Without `load_overload`, which first loads all that compiling would need.
-    cache.load_overload = cache._load_overload  # noqa: SLF001
-    return cast("F", _called(made, part))
+        settings.update(usual)
+    made.__class__, made.part = _Entry, part
+    if kept_in is not None:
+        cache = made._cache  # noqa: SLF001 - numba has no other way
+        cache.save_overload = _unless_full(cache.save_overload)
+        # Without `load_overload`, which first loads all that compiling would need.
+        cache.load_overload = cache._load_overload  # noqa: SLF001
+    return cast("F", made)
 
 
 class _Entry(CPUDispatcher):
@@ -304,12 +300,6 @@ class _Entry(CPUDispatcher):
     @property
     def _numba_type_(self) -> Any:
         return numba.types.Dispatcher(self.part)
-
-
-def _called(made: Any, part: Any) -> Any:
-    made.__class__ = _Entry
-    made.part = part
-    return made
 
 
 def _unless_full(save: Callable[..., None]) -> Callable[..., None]:

@@ -13,7 +13,6 @@ from sightline.loading.traces import Columns, Trace, open_trace
 from sightline.loading.traces.documents import OnRemark
 from sightline.scenario import Arrival, GenerationPlan, RequestShape, Serve, ServingScenario, Sessions
 from sightline.scenario.lengths import Lengths
-from sightline.scenario.serving import LONGEST
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -215,15 +214,13 @@ def drawn_parts(workload: Serve, plan: GenerationPlan, part: int, context_tokens
 
     Conversations are no longer than ``context_tokens``, unless they state something else.
     """
-    shape = workload.requests
+    shape, sessions = workload.requests, workload.sessions
     if shape is None:
         return
-    sessions = workload.sessions
     if sessions is None:
         source: _Single | _Sessions = _Single(workload, shape)
     else:
-        longest = sessions.context_tokens or context_tokens
-        source = _Sessions(workload, shape, replace(sessions, context_tokens=longest))
+        source = _Sessions(workload, shape, sessions, sessions.context_tokens or context_tokens)
     adapters, classes = Adapters(workload.seed, plan), Classes(workload)
     for begin in range(0, shape.count, part):
         yield classes.chosen(adapters.chosen(source.next(min(part, shape.count - begin))))
@@ -319,8 +316,8 @@ class _Sessions:
     calls of each for agents.
     """
 
-    def __init__(self, workload: Serve, shape: RequestShape, sessions: Sessions) -> None:
-        self._sessions = sessions
+    def __init__(self, workload: Serve, shape: RequestShape, sessions: Sessions, context_tokens: int) -> None:
+        self._sessions, self._longest = sessions, context_tokens - sessions.prefix_tokens
         self._turns = Drawn(sessions.turns, stream(workload.seed, TURNS))
         self._calls = Drawn(sessions.calls, stream(workload.seed, CALLS))
         self._tools = Drawn(sessions.tool_tokens, stream(workload.seed, TOOLS))
@@ -359,7 +356,7 @@ class _Sessions:
         if not self._closed:
             thinks[begun] = 0.0
         shared = self._sessions.prefix_tokens
-        prompts, transcript = _said(new, outputs, begun, self._sessions)
+        prompts, transcript = _said(new, outputs, begun, self._longest, self._sessions.summary_tokens)
         prefix = np.repeat((self._prefixes.random(count) * self._sessions.prefixes).astype(np.int64), agents)
         self._begun += count * agents
         return Requests(
@@ -374,22 +371,21 @@ class _Sessions:
         )
 
 
-def _said(new: Integers, outputs: Integers, begun: Integers, sessions: Sessions) -> tuple[Integers, Integers]:
+def _said(new: Integers, outputs: Integers, begun: Integers, longest: int, summary: int) -> tuple[Integers, Integers]:
     """The tokens of each prompt behind the shared prefix, and the number of its transcript.
 
-    A prompt has all that was said before it; where that and its answer would be too long for the context, a summary of
-    it. ``begun`` are the first rows of conversations.
+    A prompt has all that was said before it; where that and its answer would be longer than ``longest``, a ``summary``
+    of it. ``begun`` are the first rows of conversations.
     """
     so_far = np.cumsum(new + outputs)
     rows = np.diff(np.append(begun, new.size))
     prompts = so_far - outputs - np.repeat(np.concatenate([[0], so_far])[begun], rows)
     transcript = np.zeros(new.size, np.int64)
-    longest = (sessions.context_tokens or LONGEST) - sessions.prefix_tokens
     for first, last in zip(begun.tolist(), (begun + rows).tolist(), strict=True):
         row = first + 1
         while (beyond := np.flatnonzero((prompts + outputs)[row:last] > longest)).size:
             row += int(beyond[0])
-            prompts[row:last] += sessions.summary_tokens + new[row] - prompts[row]
+            prompts[row:last] += summary + new[row] - prompts[row]
             transcript[row:last] += 1
             row += 1
     return prompts, transcript

@@ -21,10 +21,8 @@ def compared_requests(measured: Outcome, simulated: Outcome) -> "polars.DataFram
     """Return one row per request with its lengths and its measured and simulated times."""
     import polars
 
-    requests, columns = measured.requests, {}
-    for key in TIMES:
-        for name, of in (("measured", measured), ("simulated", simulated)):
-            columns[f"{name}_{key}"] = times_of(of)[key]
+    requests, times = measured.requests, {"measured": times_of(measured), "simulated": times_of(simulated)}
+    columns = {f"{name}_{key}": of[key] for key in TIMES for name, of in times.items()}
     return polars.DataFrame(
         {
             "request": np.arange(len(requests)),

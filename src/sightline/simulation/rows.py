@@ -26,14 +26,10 @@ from numba.extending import (
 )
 from numba.np.numpy_support import from_dtype
 
-_Type: Any = types.Type
-_StructModel: Any = models.StructModel
-_Template: Any = AbstractTemplate
-_Attributes: Any = AttributeTemplate
 Bundle = TypeVar("Bundle", bound=type)
 
 
-class Rows(_Type):  # type: ignore[misc]
+class Rows(types.Type):
     """The type of an array of numbers or records."""
 
     def __init__(self, dtype: Any, ndim: int) -> None:
@@ -43,7 +39,7 @@ class Rows(_Type):  # type: ignore[misc]
 
 
 @register_model(Rows)
-class _RowsModel(_StructModel):  # type: ignore[misc]
+class _RowsModel(models.StructModel):
     """An address and a shape."""
 
     def __init__(self, manager: Any, rows: Rows) -> None:
@@ -88,14 +84,14 @@ def _indexed(rows: Any, index: Any) -> Any:
 
 
 @infer_global(operator.getitem)
-class _GetItem(_Template):  # type: ignore[misc]
+class _GetItem(AbstractTemplate):
     def generic(self, args: Any, _: Any) -> Any:
         types_of = _indexed(*args)
         return types_of and signature(types_of[1], args[0], types_of[0])
 
 
 @infer_global(operator.setitem)
-class _SetItem(_Template):  # type: ignore[misc]
+class _SetItem(AbstractTemplate):
     def generic(self, args: Any, _: Any) -> Any:
         types_of = _indexed(*args[:2])
         return types_of and signature(types.none, args[0], *types_of)
@@ -130,7 +126,7 @@ def _set(context: Any, builder: Any, sig: Any, args: Any) -> None:
 
 
 @infer_getattr
-class _RowsAttributes(_Attributes):  # type: ignore[misc]
+class _RowsAttributes(AttributeTemplate):
     key = Rows
 
     def resolve_shape(self, rows: Rows) -> Any:

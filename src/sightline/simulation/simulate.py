@@ -1,10 +1,10 @@
 """Simulates a serving scenario and returns its profile or its highest rate."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from math import ceil, exp, hypot, inf, log, log10
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -110,11 +110,8 @@ FRONT_END_FULL = 0.9
 """Share of the time from which on the front end limits a server."""
 
 
-class Again(Protocol):
-    """Simulates a load again under another scenario or on a server at another pace."""
-
-    def __call__(self, asked: ServingScenario, paced: Server = ..., /) -> Summary:
-        """Return what the load of a scenario comes to."""
+Again: TypeAlias = Callable[[ServingScenario, Server], Summary]
+"""Returns what the load of a scenario comes to on a server, which may be at another pace."""
 
 
 def simulate(
@@ -185,7 +182,7 @@ def profile_of(
     def summed_up(found: Outcome | Summary) -> Summary:
         return summary_of(found, slo) if isinstance(found, Outcome) else found
 
-    def again(question: ServingScenario, paced: Server = server) -> Summary:
+    def again(question: ServingScenario, paced: Server) -> Summary:
         return summed_up(served(question, paced))
 
     found = served(scenario, rows=rows)
@@ -216,9 +213,9 @@ def _profile(
     growing: list[str] = []
     if again is not None and bounded:
         if is_drawn:
-            draws = [figures_from(again(question), slo, intervals=False) for question in drawn_again(scenario)]
+            draws = [figures_from(again(question, server), slo, intervals=False) for question in drawn_again(scenario)]
             figures["interval"] |= intervals_of_draws(figures, draws, slo)
-            growing = [*_too_much(scenario, figures, again)]
+            growing = [*_too_much(server, scenario, figures, again)]
         beginning = _beginning(scenario, figures) if is_drawn else None
         figures["interval"] = _joined_intervals(server, _at_ends(server, scenario, beginning, figures, again), figures)
     if is_drawn:
@@ -280,13 +277,13 @@ def _settles(run: Summary, scenario: ServingScenario) -> bool:
     return bool(known and means.mean() < (1.0 + SETTLED) * means[: max(means.size // 4, 1)].mean())
 
 
-def _too_much(scenario: ServingScenario, figures: Mapping[str, Any], again: Again) -> Iterator[str]:
+def _too_much(server: Server, scenario: ServingScenario, figures: Mapping[str, Any], again: Again) -> Iterator[str]:
     """Yield that requests come faster than they are answered: the first quarter of them waits much less."""
     shape, arrival = scenario.workload.requests, scenario.workload.arrival
     answered, waits_s = figures["requests_per_s"], figures["queue_s"] or 0.0
     if shape is None or arrival.rate is None or answered > KEPT_UP * arrival.rate or scenario.workload.sessions:
         return
-    first = again(with_requests(scenario, ceil(shape.count / 4)))
+    first = again(with_requests(scenario, ceil(shape.count / 4)), server)
     before_s = figures_from(first, scenario.workload.slo, intervals=False)["queue_s"] or 0.0
     if waits_s > GROWING * before_s and waits_s > NOTICED * figures["latency_s"]["mean"]:
         yield (
@@ -376,23 +373,18 @@ def find_capacity(
         if roughly.rate and roughly.profile is not None:
             longer, first = longer_by(longer, server.lengths, roughly.profile), roughly.rate
     capacity = highest_rate(longer, run, first=first, progress=progress)
-    if as_searched := searched_as(scenario):
-        capacity = replace(capacity, sentence=f"{capacity.sentence}; {as_searched}")
-    if longer is not scenario and longer.workload.requests is not None:
-        count = longer.workload.requests.count
-        sentence = f"{capacity.sentence}; simulated {count:,} requests to see whether queues grow"
-        capacity = replace(capacity, sentence=sentence)
-    rate = capacity.rate
-    if rate is None or capacity.profile is None:
-        return capacity
-    shape, latency_s = longer.workload.requests, capacity.profile.latency_s["mean"]
-    enough = server.lengths.talking(TALKS * rate, latency_s)
+    rate, profile, shape = capacity.rate, capacity.profile, longer.workload.requests
+    said = [capacity.sentence, searched_as(scenario)]
+    if longer is not scenario and shape is not None:
+        said.append(f"simulated {shape.count:,} requests to see whether queues grow")
+    latency_s = 0.0 if profile is None else profile.latency_s["mean"]
+    enough = server.lengths.talking(TALKS * (rate or 0.0), latency_s)
     if shape is not None and shape.count < enough:
         talk = format_quantity(server.lengths.talking(1.0, latency_s), SECONDS)
-        sentence = f"{capacity.sentence}; a conversation lasts {talk}, so that the long run has more users at work"
-        more = f"use at least {ceil(enough):,} requests (workload.requests.count)"
-        capacity = replace(capacity, sentence=f"{sentence}; {more}")
-    if not intervals:
+        said.append(f"a conversation lasts {talk}, so that the long run has more users at work")
+        said.append(f"use at least {ceil(enough):,} requests (workload.requests.count)")
+    capacity = replace(capacity, sentence="; ".join(filter(None, said)))
+    if rate is None or profile is None or not intervals:
         return capacity
     ends = [
         highest_rate(longer, partial(profile_of, paced, intervals=False), rate, progress, step=END_STEP, drawn=())

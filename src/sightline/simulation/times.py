@@ -158,8 +158,8 @@ def iteration_times(
     passes.update(passes or _priced(worker, axes))
     even = _Tables(worker, replace(c, long_prefill_slowdown=1.0), passes, axes)
     decodes, drafts = even.decodes()
-    decode_attention, decode_launches = even.decode_attention()
-    prompt_attention, prompt_launches = even.prompt_attention()
+    decode_attention, decode_launches = even.attention("decode attention", axes.sequences)
+    prompt_attention, prompt_launches = even.attention("prompt attention", axes.prompts)
     return IterationTimes(
         tokens=even.tokens(),
         logits=even.logits(),
@@ -285,15 +285,8 @@ class _Tables:
         drafts[:, HANDOVER] = 0.0
         return columns, drafts
 
-    def decode_attention(self) -> tuple[Floats, float]:
-        """Seconds of attention by sequences and context, and its kernels."""
-        return self._attention("decode attention", self.axes.sequences)
-
-    def prompt_attention(self) -> tuple[Floats, float]:
-        """Seconds of attention by a prompt's new tokens and those before them, and its kernels."""
-        return self._attention("prompt attention", self.axes.prompts)
-
-    def _attention(self, table: str, rows: Floats) -> tuple[Floats, float]:
+    def attention(self, table: str, rows: Floats) -> tuple[Floats, float]:
+        """Seconds of attention by sequences or a prompt's new tokens and by the context of each, and its kernels."""
         times = device_times(self.worker, self.passes[table].of_group(0), self.constants)
         seconds = np.broadcast_to(times.device_s, (rows.size, self.axes.context.size)).astype(float)
         # Nothing takes no time.

@@ -117,9 +117,8 @@ def alternatives(best: Placed, found: Simulated, spaces: Sequence[ServingSpace])
                 first = min(having, key=found.rank_value)
                 said.append(_compared(first, {key: value}, best, best.trial, found, names))
             elif not found.stated and not found.stopped:
-                none = (
-                    "no layout meets the objective" if all(str(of.get(key)) != word for of in there) else "does not fit"
-                )
+                unlisted = all(str(of.get(key)) != word for of in there)
+                none = "no layout meets the objective" if unlisted else "does not fit"
                 said.append(Neighbour(set={key: value}, loss=None, sentence=none))
     return by_loss(said)
 
@@ -142,12 +141,8 @@ def _fewer_replicas(best: Trial) -> Neighbour:
 
 def _is_of(finalist: Finalist, plan: GenerationPlan, found: Simulated, *, sized: bool) -> bool:
     """Whether a plan has another's degrees and formats, with as many replicas as it takes; its budget if ``sized``."""
-    own = finalist.scenario.plan
-    names = (
-        *LAYOUT_FIELDS[: -1 if found.stated else None],
-        "quantization",
-        *((SIZE, "chunked_prefill") if sized else ()),
-    )
+    own, degrees = finalist.scenario.plan, LAYOUT_FIELDS[: -1 if found.stated else None]
+    names = (*degrees, "quantization", *((SIZE, "chunked_prefill") if sized else ()))
     return all(getattr(own, name) == getattr(plan, name) for name in names) and own.engine is plan.engine
 
 
@@ -191,7 +186,7 @@ def answer_of(found: Simulated, spaces: Sequence[ServingSpace], objective: str, 
         feasible=sum(of.feasible for of in swept.of_space) - found.unfit if best else 0,
         rejected={rule: count for rule, count in rejected.items() if count},
         seconds=0.0,
-        plans=[_ranked(rank, one, found.compared.key) for rank, one in shown],
+        plans=[_plan(found, one.trial, rank=at, tied=one.place.tied, better=one.place.better) for at, one in shown],
         free=_free(found, spaces),
         nearest=[] if best else [*_on_more_devices(found, command), *_nearest(found, command)],
         assumptions=_assumptions(found, spaces, shown),
@@ -228,15 +223,9 @@ def _free(found: Simulated, spaces: Sequence[ServingSpace]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*searched, *free_fields(spaces), *limit)))
 
 
-def _ranked(rank: int, one: Placed, key: str) -> RankedPlan:
-    tied, better = one.place.tied, one.place.better
-    return _plan(one.trial, one.figures, key, rank=rank, tied=tied, better=better)
-
-
-def _plan(trial: Trial, figures: Mapping[str, Any], key: str, **place: Any) -> RankedPlan:
-    profile = trial.profile
-    value = figures[key]
-    value = float("nan") if value is None else value
+def _plan(found: Simulated, trial: Trial, **place: Any) -> RankedPlan:
+    profile, value = trial.profile, found.value(trial)
+    figures = found.figures_of(trial)
     return RankedPlan(profile=profile, value=value, obstacles=obstacles(profile.scenario), figures=figures, **place)
 
 
@@ -280,8 +269,8 @@ def _nearest(found: Simulated, command: str) -> Iterator[NearestPlan]:
     ordered = sorted(found.trials, key=lambda one: -max(tried.lasting for tried in one.capacity.tried))
     for one in ordered[:NEAREST]:
         needed = _needed(one)
-        plan = _plan(one, found.figures_of(one), found.compared.key, rank=1)
-        yield NearestPlan(set=needed, sentence=one.capacity.sentence, plan=plan, command=with_settings(command, needed))
+        plan, command_of = _plan(found, one, rank=1), with_settings(command, needed)
+        yield NearestPlan(set=needed, sentence=one.capacity.sentence, plan=plan, command=command_of)
 
 
 def _on_more_devices(found: Simulated, command: str) -> Iterator[NearestPlan]:
@@ -293,14 +282,11 @@ def _on_more_devices(found: Simulated, command: str) -> Iterator[NearestPlan]:
             continue
         seen.add(cluster.devices)
         needed = devices_setting(cluster)
-        figures = found.figures_of(one)
-        replicas = (
-            f"{counted(int(plan.replicas), 'replica')} of {counted(cluster.devices // int(plan.replicas), 'device')}"
-        )
-        rent = "" if figures["usd_per_hour"] is None else f" for {figures['usd_per_hour']:,.2f} USD per hour"
-        serve = "serves" if plan.replicas == 1 else "serve"
-        said = f"{replicas} {serve} the load within workload.slo{rent}"
-        ranked = _plan(one, figures, found.compared.key, rank=1)
+        count, per_hour = int(plan.replicas), found.figures_of(one)["usd_per_hour"]
+        replicas = f"{counted(count, 'replica')} of {counted(cluster.devices // count, 'device')}"
+        rent = "" if per_hour is None else f" for {per_hour:,.2f} USD per hour"
+        said = f"{replicas} {'serves' if count == 1 else 'serve'} the load within workload.slo{rent}"
+        ranked = _plan(found, one, rank=1)
         yield NearestPlan(set=needed, sentence=said, plan=ranked, command=with_settings(command, needed))
 
 
@@ -313,7 +299,7 @@ def _needed(trial: Trial) -> dict[str, Any]:
         return {"workload.arrival.concurrency": "null"}
     missed = [
         {key.removesuffix("_s"): _as_typed(LOOSER * took) for key, took in times.items() if took > limits[key]}
-        for times, limits in zip(times_within(answered(outcome), slo), slo.of_classes, strict=True)
+        for times, limits in zip(times_within(answered(outcome), slo).values(), slo.of_classes, strict=True)
     ]
     if slo.classes and any(missed):
         return {"workload.slo.classes": [{**unusual(of), **its} for of, its in zip(slo.classes, missed, strict=True)]}

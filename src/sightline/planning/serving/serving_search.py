@@ -1,7 +1,7 @@
 """The best plans to serve a load: the layouts of a sweep, simulated until none that is left can be better."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil, inf
 from statistics import fmean, median
@@ -182,7 +182,6 @@ class Placed(NamedTuple):
 
     place: Ranked
     trial: Trial
-    figures: Mapping[str, Any]
 
 
 class Leaders(NamedTuple):
@@ -227,17 +226,15 @@ class Simulated:
         serves most.
         """
         key = self.compared.ranked_as
-        serving = [one for one in self.trials if one.at_capacity is not None]
-        found = [(self.figures_of(one), one) for one in serving]
+        serving = sorted((one for one in self.trials if one.at_capacity is not None), key=self.rank_value)
         plans = [
             # Ties are told as between steady plans, by what was simulated instead of their figures.
-            (replace(one.finalist.steady, figures={**one.finalist.steady.figures, key: _value(self, said)}), said, one)
-            for said, one in found
+            replace(one.finalist.steady, figures={**one.finalist.steady.figures, key: self.value(one)})
+            for one in serving
         ]
-        plans.sort(key=lambda of: self.rank_value(of[-1]))
-        by_plan = {id(plan): (one, said) for plan, said, one in plans}
-        places = ranked(key, [plan for plan, *_ in plans], top, simplest=not self.stated)
-        return [Placed(place, *by_plan[id(place.plan)]) for place in places]
+        by_plan = {id(plan): one for plan, one in zip(plans, serving, strict=True)}
+        places = ranked(key, plans, top, simplest=not self.stated)
+        return [Placed(place, by_plan[id(place.plan)]) for place in places]
 
     def figures_of(self, one: Trial) -> dict[str, Any]:
         """Return the results of a plan by key."""
@@ -246,9 +243,14 @@ class Simulated:
             self.known[one] = {**figures, "most_users": int(self.users_per_stream * figures["most_users"])}
         return self.known[one]
 
+    def value(self, one: Trial) -> float:
+        """Return the figure that plans are compared by; an unknown one is no better than any."""
+        value = self.figures_of(one)[self.compared.key]
+        return float("nan") if value is None else value
+
     def rank_value(self, one: Trial) -> tuple[float, float]:
         """What a plan is compared by; smaller is better, and a plan that serves nothing is no better than any."""
-        value = float(ascending(self.compared.ranked_as, _value(self, self.figures_of(one)))) if one.rate else inf
+        value = float(ascending(self.compared.ranked_as, self.value(one))) if one.rate else inf
         # Equal rents are the same but for rounding.
         return (float(f"{value:.9g}"), -one.rate) if self.stated else (value, 0.0)
 
@@ -258,12 +260,18 @@ class Simulated:
         serving = [one for one in ordered if one.rate]
         if not serving:
             return ordered[:NEAREST]
-        key, best = self.compared.ranked_as, _value(self, self.figures_of(serving[0]))
+        key, best = self.compared.ranked_as, self.value(serving[0])
         return [
             one
             for place, one in enumerate(serving)
-            if place < top or float(missed_by(key, _value(self, self.figures_of(one)), best)) <= margin
+            if place < top or float(missed_by(key, self.value(one), best)) <= margin
         ]
+
+    def takes(self, trial: Trial | None, among: list[Trial]) -> bool:
+        """Add a trial; count it as unfit where the plan has no room for a cache."""
+        self.unfit += trial is None
+        among += [] if trial is None else [trial]
+        return trial is not None
 
     def replace(self, one: Trial, other: Trial) -> None:
         """Put another trial in the place of one."""
@@ -303,12 +311,6 @@ class Simulated:
         cluster, own = one.scenario.cluster, other.finalist.scenario.cluster
         dearer = (cluster.usd_per_hour or 1.0) / (own.usd_per_hour or 1.0) if self.compared.key != GOODPUT else 1.0
         return float(other.rate * cluster.devices / own.devices * dearer)
-
-
-def _value(of: Simulated, figures: Mapping[str, Any]) -> float:
-    """What plans are compared by; unknown values are no better than any."""
-    value = figures[of.compared.key]
-    return float("nan") if value is None else float(value)
 
 
 def search(
@@ -418,11 +420,7 @@ def _try_briefly(found: Simulated, one: Finalist, top: int, progress: Progress) 
         return
     shares = [other.rate / other.finalist.requests_per_s for other in found.brief if other.rate]
     guess = one.requests_per_s * median(shares or [1.0])
-    trial = tried(one, guess, progress.check, BRIEF, least=least / MARGIN)
-    if trial is None:
-        found.unfit += 1
-    else:
-        found.brief.append(trial)
+    found.takes(tried(one, guess, progress.check, BRIEF, least=least / MARGIN), found.brief)
 
 
 def _improve(found: Simulated, best: Trial, progress: Progress) -> None:
@@ -493,14 +491,9 @@ def _over_streams(found: Simulated, progress: Progress) -> None:
 
 def _one_of_each_choice(found: Simulated, progress: Progress) -> None:
     """Simulate the best layout of each engine, and of each other choice, of which none was simulated closely."""
-    seen = {choice for one in found.trials for choice in _choices(one.finalist)}
     known = {id(one.finalist) for one in found.brief}
     best = [one.finalist for one in sorted(found.brief, key=found.rank_value)]
-    for finalist in (*best, *(one for one in found.swept.finalists if id(one) not in known)):
-        if not _choices(finalist) <= seen:
-            count = len(found.trials)
-            _add(found, finalist, progress)
-            seen |= _choices(finalist) if len(found.trials) > count else set()
+    _add_first(found, (*best, *(one for one in found.swept.finalists if id(one) not in known)), 0, progress)
 
 
 def _choices(one: Finalist) -> set[tuple[str, str]]:
@@ -514,8 +507,7 @@ def _as_checkpoint(found: Simulated, spaces: Sequence[ServingSpace], progress: P
     plain = next((one for one in found.swept.finalists if one.keeps_numerics), None)
     if plain is not None and not any(one.finalist.keeps_numerics for one in found.trials):
         few = fewest(plain, _replicas(plain), allowed_counts(spaces), progress.check)
-        if few is not None:
-            _add(found, few, progress)
+        _add_first(found, [] if few is None else [few], 1, progress)
 
 
 def is_of_any_format(spaces: Sequence[ServingSpace]) -> bool:
@@ -589,19 +581,17 @@ def _fewest_of_pools(found: Simulated, space: ServingSpace, progress: Progress) 
 
 def _add_cheapest(found: Simulated, top: int, progress: Progress) -> None:
     """Add so many of the cheapest layouts, and the cheapest with each choice."""
-    seen: set[tuple[str, str]] = set()
-    for place, (_, few) in enumerate(sorted(found.sized, key=lambda of: of[0])):
-        if place < top or not _choices(few) <= seen:
-            _add(found, few, progress)
-            seen |= _choices(few)
+    _add_first(found, [few for _, few in sorted(found.sized, key=lambda of: of[0])], top, progress)
 
 
-def _add(found: Simulated, one: Finalist, progress: Progress) -> None:
-    trial = tried(one, check=progress.check)
-    if trial is None:
-        found.unfit += 1
-    else:
-        found.trials.append(trial)
+def _add_first(found: Simulated, finalists: Iterable[Finalist], top: int, progress: Progress) -> None:
+    """Simulate the first ``top`` layouts closely, and the first with each choice of which none was."""
+    seen = {choice for one in found.trials for choice in _choices(one.finalist)}
+    for place, one in enumerate(finalists):
+        if place >= top and _choices(one) <= seen:
+            continue
+        if found.takes(tried(one, check=progress.check), found.trials):
+            seen |= _choices(one)
 
 
 def _replicas(one: Finalist) -> int:

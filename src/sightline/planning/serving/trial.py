@@ -275,17 +275,11 @@ def _by_size(space: ServingSpace) -> Iterator[ServingSpace]:
     counts = space.values.get("replicas", (int(space.scenario.plan.replicas),)) or (1,)
     for size in _sizes(whole, whole.devices // min(counts)):
         of = on_devices(space, size)
-        yield replace(
-            of,
-            scenario=replace(of.scenario, plan=replace(of.scenario.plan, replicas=1)),
-            # Pools are of several sizes, and searched by themselves.
-            values={
-                **space.values,
-                "replicas": (1,),
-                **({"disaggregate": (False,)} if "disaggregate" in space.values else {}),
-            },
-            clusters=(of.scenario.cluster, whole),
-        )
+        scenario = replace(of.scenario, plan=replace(of.scenario.plan, replicas=1))
+        # Pools are of several sizes, and searched by themselves.
+        alone = {"disaggregate": (False,)} if "disaggregate" in space.values else {}
+        values = {**space.values, "replicas": (1,), **alone}
+        yield replace(of, scenario=scenario, values=values, clusters=(of.scenario.cluster, whole))
 
 
 def _sizes(cluster: Cluster, most: int) -> list[int]:

@@ -109,13 +109,8 @@ def _close_gap(rep: Replica, hole: int) -> None:
 
 
 @compiled
-def has_tiers(rep: Replica) -> bool:
-    """Return whether there are any."""
-    return rep.counts.size > state.COUNTS
-
-
-@compiled
 def _tiers(rep: Replica) -> int:
+    """How many tiers there are behind the cache."""
     return (rep.counts.size - state.COUNTS) // state.TIER_COUNTS
 
 
@@ -299,7 +294,7 @@ def _evict(rep: Replica, block: int) -> None:
         rep.blocks[block].key = 0
     else:
         forget(rep, block)
-    if has_tiers(rep):
+    if _tiers(rep) > 0:
         keep(rep, key, 0)
 
 
@@ -367,21 +362,12 @@ def hold_cached(rep: Replica, slots: Slots, slot: int, blocks: int, block_tokens
         rep.blocks[block].holders += 1
     if lacking:
         load(rep, slots, slot, blocks, block_tokens)
-        _make_room(rep, slots, slot, blocks, block_tokens)
+        for i in range(blocks):
+            if row[i] == state.NOTHING:
+                row[i] = block = _taken(rep)
+                enter(rep, block_key(slots, slot, i, block_tokens), block)
+                rep.blocks[block].holders = 1
     slots[slot].keyed = blocks
-
-
-@compiled
-def _make_room(rep: Replica, slots: Slots, slot: int, blocks: int, block_tokens: int) -> None:
-    """Let a sequence hold free blocks in place of those of its leading ``blocks`` that are in tiers."""
-    row = rep.table[slots[slot].place]
-    for i in range(blocks):
-        if row[i] != state.NOTHING:
-            continue
-        block = _taken(rep)
-        enter(rep, block_key(slots, slot, i, block_tokens), block)
-        rep.blocks[block].holders = 1
-        row[i] = block
 
 
 @compiled
@@ -389,7 +375,7 @@ def publish(rep: Replica, slots: Slots, slot: int, tokens: int, block_tokens: in
     """Let others find the full blocks of a sequence's first ``tokens``, as far as any could share them."""
     last = tokens // block_tokens
     # Tiers know what a request that was put off has in them.
-    if slots[slot].session_id < 0 and (slots[slot].preemptions == 0 or not has_tiers(rep)):
+    if slots[slot].session_id < 0 and (slots[slot].preemptions == 0 or _tiers(rep) == 0):
         shared = slots[slot].prefix_tokens // block_tokens if slots[slot].prefix_id >= 0 else 0
         last = min(last, shared)
     publish_blocks(rep, slots, slot, last, block_tokens)
@@ -422,7 +408,7 @@ def give_up(rep: Replica, place: int, keyed: int, full: int, blocks: int) -> Non
     if rep.counts[state.ALIKE]:
         rep.counts[state.FREE_BLOCKS] += blocks
         return
-    kept = full if has_tiers(rep) else 0
+    kept = full if _tiers(rep) > 0 else 0
     for i in range(blocks - 1, keyed - 1, -1):
         rep.counts[state.POOLED] -= 1
         block = rep.blocks[rep.counts[state.POOLED]].pooled

@@ -201,20 +201,6 @@ def leave_running(rep: Replica, slots: Slots, slot: int) -> None:
 
 
 @compiled
-def append_sent(rep: Replica, slots: Slots, slot: int) -> None:
-    """Let a request whose prompt was processed wait for its keys and values to be sent."""
-    insert(slots, rep.counts, slot, state.NOTHING, state.FIRST_SENT)
-
-
-@compiled
-def leave_sent(rep: Replica, slots: Slots) -> int:
-    """Return the first of these requests, and forget it."""
-    slot = rep.counts[state.FIRST_SENT]
-    remove(slots, rep.counts, slot, state.FIRST_SENT)
-    return slot
-
-
-@compiled
 def append_ready(rep: Replica, slots: Slots, slot: int) -> None:
     """Let a request whose keys and values came wait for room to decode."""
     insert(slots, rep.counts, slot, state.NOTHING, state.FIRST_READY)

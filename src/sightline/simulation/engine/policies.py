@@ -31,23 +31,15 @@ from sightline.simulation.times import PackedTimes
 def schedule_tgi(rep: Replica, slots: Slots, facts: Facts, times: PackedTimes, now: float) -> int:
     """Text Generation Inference: a request takes blocks for its prompt and its longest answer at once.
 
-    With chunks (3.0 on) an iteration has all decoding sequences and as much of prompts as the budget leaves. Before,
-    prompts ran whole and alone; while others run they are looked at after a number of decode steps, or when many wait.
+    With chunks (3.0 on) batching is in flight. Before, prompts ran whole and alone; while others run they are looked at
+    after a number of decode steps, or when many wait.
     """
     counts = rep.counts
     if facts.chunked:
-        counts[state.BATCH_DECODES] = counts[state.DECODING]
-        budget = facts.token_budget - counts[state.DECODING] * facts.pass_tokens
-        partial = counts[state.PARTIAL]
-        if partial != state.NOTHING and budget > 0:
-            new = min(to_compute(slots, partial) - slots[partial].computed, budget)
-            compute(rep, slots, partial, new, facts, times, now)
-            budget -= new
-        _take_prompts(rep, slots, facts, times, now, budget)
-        return state.MANY
+        return schedule_in_flight(rep, slots, facts, times, now)
     due = counts[state.UNSERVED] + 1 >= facts.wait_steps
     running, looks = counts[state.RUNNING], not (counts[state.FULL] and counts[state.DECODING] > 0)
-    if looks and (running == 0 or due or _fitting(rep, slots, facts) >= max(_wanted(rep, facts), 1)):
+    if looks and (running == 0 or due or _fitting(rep, slots, facts) >= max(int(facts.waiting_share * running), 1)):
         _take_prompts(rep, slots, facts, times, now, facts.token_budget)
     # After prompts that came between, the others decode before prompts are looked at again.
     counts[state.FULL] = counts[state.BATCH_PROMPTS] > 0 and running > 0
@@ -55,12 +47,6 @@ def schedule_tgi(rep: Replica, slots: Slots, facts: Facts, times: PackedTimes, n
         return 0
     counts[state.BATCH_DECODES] = counts[state.DECODING]
     return state.MANY if (due and looks) or counts[state.WAITING] == 0 else 0
-
-
-@compiled
-def _wanted(rep: Replica, facts: Facts) -> int:
-    """Waiting requests that end the wait for the next look."""
-    return int(facts.waiting_share * rep.counts[state.RUNNING])
 
 
 @compiled
@@ -84,12 +70,11 @@ def _take_prompts(rep: Replica, slots: Slots, facts: Facts, times: PackedTimes, 
     while rep.counts[state.WAITING] > 0 and budget > 0 and rep.counts[state.RUNNING] < facts.max_sequences:
         slot = rep.counts[state.FIRST_WAITING]
         cached, unheld = hits(rep, slots, slot, slots[slot].prompt, facts)
-        rest = slots[slot].prompt - cached * facts.block_tokens
-        need = whole_blocks(slots, slot, facts) - cached + unheld
+        new = _chunk(slots[slot].prompt - cached * facts.block_tokens, budget, facts)
+        need = whole_blocks(slots, slot, facts) - cached + unheld + rep.counts[state.PROMISED]
         unseen = slots[slot].arrival_s > rep.clocks[state.SEEN]
-        if unseen or need > rep.counts[state.FREE_BLOCKS] or (rest > budget and not facts.chunked):
+        if unseen or need > rep.counts[state.FREE_BLOCKS] or new == 0:
             return
-        new = min(rest, budget)
         admit(rep, slots, slot, cached, facts, rep.counts[state.ADMITTED])
         compute(rep, slots, slot, new, facts, times, now)
         budget -= new
@@ -167,12 +152,12 @@ def _peak(rep: Replica, noted: int) -> int:
 
 @compiled
 def schedule_in_flight(rep: Replica, slots: Slots, facts: Facts, times: PackedTimes, now: float) -> int:
-    """In-flight batching with a promise: TensorRT-LLM's GUARANTEED_NO_EVICT, and Orca.
+    """In-flight batching with a promise: TensorRT-LLM's GUARANTEED_NO_EVICT, Orca, and TGI from 3.0 on.
 
     A request is admitted if blocks for its prompt and its longest answer fit beside what the running sequences may
     still take. An iteration has all decoding sequences, and prompts while their tokens fit in the budget.
     """
-    counts, block = rep.counts, facts.block_tokens
+    counts = rep.counts
     grow(rep, slots, facts)
     counts[state.BATCH_DECODES] = counts[state.DECODING]
     budget = facts.token_budget - counts[state.DECODING] * facts.pass_tokens
@@ -182,27 +167,17 @@ def schedule_in_flight(rep: Replica, slots: Slots, facts: Facts, times: PackedTi
         if new > 0:
             compute(rep, slots, partial, new, facts, times, now)
             budget -= new
-    while counts[state.WAITING] > 0 and budget > 0 and counts[state.RUNNING] < facts.max_sequences:
-        slot = counts[state.FIRST_WAITING]
-        cached, unheld = hits(rep, slots, slot, slots[slot].prompt, facts)
-        rest = slots[slot].prompt - cached * block
-        new = _chunk(rest, budget, facts)
-        want = whole_blocks(slots, slot, facts) - cached + unheld
-        unseen = slots[slot].arrival_s > rep.clocks[state.SEEN]
-        if unseen or want + counts[state.PROMISED] > counts[state.FREE_BLOCKS] or new == 0:
-            break
-        admit(rep, slots, slot, cached, facts, counts[state.ADMITTED])
-        compute(rep, slots, slot, new, facts, times, now)
-        budget -= new
-    return state.MANY if counts[state.BATCH_TOKENS] == 0 else 0
+    _take_prompts(rep, slots, facts, times, now, budget)
+    return state.MANY
 
 
 @compiled
 def _chunk(rest: int, budget: int, facts: Facts) -> int:
-    """The tokens of a prompt that an iteration takes: all, or whole blocks where prompts are cut, or none."""
+    """The tokens of a prompt that an iteration takes: all, whole blocks where prompts are cut (TGI: any), or none."""
     if rest <= budget:
         return rest
-    return budget // facts.block_tokens * facts.block_tokens if facts.chunked else 0
+    block = 1 if facts.policy == TGI else facts.block_tokens
+    return budget // block * block if facts.chunked else 0
 
 
 @compiled
@@ -213,12 +188,7 @@ def schedule_static(rep: Replica, slots: Slots, facts: Facts, times: PackedTimes
     """
     counts = rep.counts
     if counts[state.RUNNING] == 0:
-        while counts[state.WAITING] > 0 and counts[state.RUNNING] < facts.max_sequences:
-            slot = counts[state.FIRST_WAITING]
-            if whole_blocks(slots, slot, facts) > counts[state.FREE_BLOCKS]:
-                break
-            admit(rep, slots, slot, 0, facts, counts[state.ADMITTED])
-            compute(rep, slots, slot, slots[slot].prompt, facts, times, now)
+        _take_prompts(rep, slots, facts, times, now, state.MANY)
     counts[state.BATCH_DECODES] = counts[state.DECODING] if counts[state.BATCH_PROMPTS] == 0 else 0
     return state.MANY
 

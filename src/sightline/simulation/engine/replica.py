@@ -14,14 +14,7 @@ import numpy as np
 from sightline.simulation.compiled import compiled
 from sightline.simulation.engine import state
 from sightline.simulation.engine.blocks import publish, take, view
-from sightline.simulation.engine.lists import (
-    append_sent,
-    leave_ready,
-    leave_sent,
-    leave_waiting,
-    next_end,
-    pop_end,
-)
+from sightline.simulation.engine.lists import insert, leave_ready, leave_waiting, next_end, pop_end, remove
 from sightline.simulation.engine.policies import STATIC, schedule
 from sightline.simulation.engine.records import (
     ITERATIONS,
@@ -74,10 +67,7 @@ def advance(
         most = max(records.rows[REQUESTS], records.rows[RESUMPTIONS])
         if records.ended.size - most <= rep.counts[state.RUNNING]:
             return False
-        _finish(rep, slots, facts, number, records)
-        _schedule(rep, slots, facts, times)
-        if rep.counts[state.BATCH_DECODES] + rep.counts[state.BATCH_PROMPTS] == 0 and rep.counts[state.WAITING] > 0:
-            _refuse_first(rep, slots, facts, number, records)
+        if _refuses(rep, slots, facts, times, number, records):
             continue
         _start(rep, facts, times, rep.clocks[state.NEXT] + _seconds(rep, times, facts, 0.0), number, records)
         if to_first_end and (records.rows[REQUESTS] > ends or rep.counts[state.FIRST_SENT] != state.NOTHING):
@@ -113,15 +103,8 @@ def advance_together(
             rep = view(fleet, r)
             if _repeats(rep, facts):
                 _repeat(rep, facts, records)
-            else:
-                _finish(rep, slots, facts, r, records)
-                _schedule(rep, slots, facts, times)
-                if (
-                    rep.counts[state.BATCH_DECODES] + rep.counts[state.BATCH_PROMPTS] == 0
-                    and rep.counts[state.WAITING] > 0
-                ):
-                    _refuse_first(rep, slots, facts, r, records)
-                    refused = True
+            elif _refuses(rep, slots, facts, times, r, records):
+                refused = True
         longest = _longest(fleet, first, behind, facts, times)
         ends_s = fleet.clocks[first, state.NEXT] + longest if refused or longest > 0.0 else np.inf
         for r in range(first, behind):
@@ -411,15 +394,21 @@ def _formed(rep: Replica, slots: Slots, facts: Facts, times: PackedTimes) -> int
 
 
 @compiled
-def _refuse_first(rep: Replica, slots: Slots, facts: Facts, number: int, records: Records) -> None:
-    """Refuse the first in the queue, which not even an idle replica can serve.
+def _refuses(rep: Replica, slots: Slots, facts: Facts, times: PackedTimes, number: int, records: Records) -> bool:
+    """End the iteration and form the next; return whether it is empty, the first in the queue being refused.
 
-    One that was put off has its answer so far to compute again, which may be more than an iteration takes whole.
+    Not even an idle replica can serve that one. One that was put off has its answer so far to compute again, which may
+    be more than an iteration takes whole.
     """
+    _finish(rep, slots, facts, number, records)
+    _schedule(rep, slots, facts, times)
     slot = rep.counts[state.FIRST_WAITING]
+    if rep.counts[state.BATCH_DECODES] + rep.counts[state.BATCH_PROMPTS] > 0 or slot == state.NOTHING:
+        return False
     whole = not facts.chunked and to_compute(slots, slot) > facts.token_budget // facts.stages
     leave_waiting(rep, slots, slot)
     write_down(slots, slot, rep.clocks[state.NEXT], OVER_BUDGET if whole else NO_ROOM, number, records)
+    return True
 
 
 @compiled
@@ -445,7 +434,7 @@ def send(rep: Replica, slots: Slots, slot: int, number: int) -> None:
     slots[slot].prefilled_by, slots[slot].prefilled_s = number, slots[slot].token_s
     slots[slot].output += slots[slot].further
     slots[slot].further, slots[slot].stage = 0, state.ON_ITS_WAY
-    append_sent(rep, slots, slot)
+    insert(slots, rep.counts, slot, state.NOTHING, state.FIRST_SENT)
 
 
 @compiled
@@ -472,7 +461,8 @@ def transfer_all(fleet: Replica, slots: Slots, sources: Sources, transfers: Floa
                 first, earliest = r, slots[slot].token_s
         if first == state.NOTHING:
             return sent
-        slot = leave_sent(view(fleet, first), slots)
+        slot = fleet.counts[first, state.FIRST_SENT]
+        remove(slots, fleet.counts[first], slot, state.FIRST_SENT)
         port = fleet.counts[first, state.PORT]
         begin_s = max(earliest, fleet.clocks[port, state.PORT_FREE])
         fleet.clocks[port, state.PORT_FREE] = begin_s + transfer_seconds(transfers, slots[slot].prompt)

@@ -155,9 +155,13 @@ def next_blocks(rep: Replica, facts: Facts, steps: int) -> int:
 @compiled
 def coming_blocks(rep: Replica, slots: Slots, facts: Facts) -> int:
     """Return the blocks that decoding sequences need for their coming tokens."""
-    if facts.pass_tokens > 1:
-        return _coming_drafted(rep, slots, facts)
-    return next_blocks(rep, facts, rep.counts[state.STEPS])
+    if facts.pass_tokens == 1:
+        return next_blocks(rep, facts, rep.counts[state.STEPS])
+    need, slot = 0, rep.counts[state.FIRST_RUNNING]
+    while slot != state.NOTHING and not facts.takes_all:
+        need += needed_blocks(rep, slots, slot, facts)
+        slot = slots[slot].following
+    return need
 
 
 @compiled
@@ -172,10 +176,15 @@ def grow_each(rep: Replica, facts: Facts) -> None:
 @compiled
 def grow(rep: Replica, slots: Slots, facts: Facts) -> None:
     """Give all decoding sequences the blocks of their coming tokens."""
-    if facts.pass_tokens > 1:
-        _grow_drafted(rep, slots, facts)
-    else:
+    if facts.pass_tokens == 1:
         grow_each(rep, facts)
+        return
+    free, slot = rep.counts[state.FREE_BLOCKS], rep.counts[state.FIRST_RUNNING]
+    while slot != state.NOTHING and not facts.takes_all:
+        grow_one(rep, slots, slot, facts)
+        slot = slots[slot].following
+    if facts.reserves == state.ANSWER:
+        rep.counts[state.PROMISED] -= free - rep.counts[state.FREE_BLOCKS]
 
 
 @compiled
@@ -196,25 +205,6 @@ def grow_one(rep: Replica, slots: Slots, slot: int, facts: Facts) -> None:
     take(rep, need)
     if facts.pass_tokens > 1:
         slots[slot].held += need
-
-
-@compiled
-def _coming_drafted(rep: Replica, slots: Slots, facts: Facts) -> int:
-    need, slot = 0, rep.counts[state.FIRST_RUNNING]
-    while slot != state.NOTHING and not facts.takes_all:
-        need += needed_blocks(rep, slots, slot, facts)
-        slot = slots[slot].following
-    return need
-
-
-@compiled
-def _grow_drafted(rep: Replica, slots: Slots, facts: Facts) -> None:
-    free, slot = rep.counts[state.FREE_BLOCKS], rep.counts[state.FIRST_RUNNING]
-    while slot != state.NOTHING and not facts.takes_all:
-        grow_one(rep, slots, slot, facts)
-        slot = slots[slot].following
-    if facts.reserves == state.ANSWER:
-        rep.counts[state.PROMISED] -= free - rep.counts[state.FREE_BLOCKS]
 
 
 @compiled

@@ -98,28 +98,30 @@ def answered(outcome: Outcome) -> Answered:
 def kept(times: Answered, slo: "Slo") -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
     """Return which requests are within every limit; an answer of one token has no TPOT and meets that limit."""
     good = np.ones(times.ttft_s.size, np.bool_)
-    for own, limits in zip(of_classes(times, slo), slo.of_classes, strict=True):
+    for _, limits, own in of_classes(times, slo):
         for key, limit in limits.items():
             # Not `<=`: a NaN breaks no limit.
             good[own] &= ~(getattr(times, key)[own] > limit)
     return good
 
 
-def of_classes(times: Answered, slo: "Slo") -> "list[Any]":
-    """Return which requests are of each class of the objective; without classes all."""
-    return [times.slo_class == number for number in range(len(slo.classes))] or [slice(None)]
+def of_classes(times: Answered, slo: "Slo") -> "Iterator[tuple[str, dict[str, float], Any]]":
+    """Yield each class of the objective: its name, limits and requests; without classes all, under no name."""
+    names = [each.name for each in slo.classes] or [""]
+    for number, (name, limits) in enumerate(zip(names, slo.of_classes, strict=True)):
+        yield name, limits, times.slo_class == number if slo.classes else slice(None)
 
 
-def times_within(times: Answered, slo: "Slo") -> list[dict[str, float]]:
-    """Return for each class of the objective its percentile of each time that it limits, in seconds, where known."""
-    limited = [
-        {key: getattr(times, key)[own] for key in limits}
-        for own, limits in zip(of_classes(times, slo), slo.of_classes, strict=True)
-    ]
-    return [
-        {key: float(np.nanpercentile(s, slo.percentile)) for key, s in each.items() if not np.isnan(s).all()}
-        for each in limited
-    ]
+def times_within(times: Answered, slo: "Slo") -> dict[str, dict[str, float]]:
+    """Return by class of the objective its percentile of each time that it limits, in seconds, where known."""
+    return {
+        name: {
+            key: float(np.nanpercentile(seconds, slo.percentile))
+            for key in limits
+            if not np.isnan(seconds := getattr(times, key)[own]).all()
+        }
+        for name, limits, own in of_classes(times, slo)
+    }
 
 
 def least_share(good: "np.ndarray[tuple[int], np.dtype[np.bool_]]", slo_class: Integers) -> float:
@@ -391,9 +393,7 @@ def summary_of(outcome: Outcome, slo: "Slo | None" = None) -> Summary:
         lifetimes=outcome.lifetimes,
         tiers=outcome.tiers,
         rate_intervals=partial(rate_intervals, times, slo),
-        class_times_s={}
-        if slo is None
-        else {each.name: of for each, of in zip(slo.classes, times_within(times, slo), strict=False)},
+        class_times_s={} if slo is None or not slo.classes else times_within(times, slo),
     )
 
 
@@ -493,7 +493,7 @@ def _of_tiers(summary: Summary) -> dict[str, Any]:
         return {}
     prompt_tokens, completed = max(totals.prompt_tokens, 1), max(totals.completed, 1)
     uses = {use.name: (use.tokens / prompt_tokens, use.seconds / completed) for use in summary.tiers}
-    return {"kv_tiers": {name: dict(zip(("hit_rate", "load_s"), use, strict=True)) for name, use in uses.items()}}
+    return {"kv_tiers": {name: {"hit_rate": rate, "load_s": load_s} for name, (rate, load_s) in uses.items()}}
 
 
 def _of_pools(summary: Summary) -> dict[str, Any]:
