@@ -268,14 +268,14 @@ def _growing(profile: Profile) -> str:
         return ""
     times = answered(outcome)
     for name, _, of in of_classes(times, workload.slo):
-        arrived_s = np.sort(times.arrival_s[of])
+        arrived_s, ttft_s = times.arrival_s[of], times.ttft_s[of]
         if not arrived_s.size:
             continue
+        # Nobody has less than the shortest time, without any queue.
+        left_s, arrived_s = np.sort(arrived_s + ttft_s - ttft_s.min()), np.sort(arrived_s)
         ends_s = arrived_s[[int(LATE / 2 * arrived_s.size), -1]]
-        came, served = (
-            np.searchsorted(np.sort(s), ends_s, "right") for s in (arrived_s, (times.arrival_s + times.ttft_s)[of])
-        )
-        if np.diff(came - served)[0] > max(WITHIN, arrived_s.size**-0.5) * np.diff(came)[0]:
+        came, left = (np.diff(np.searchsorted(s, ends_s, "right"))[0] for s in (arrived_s, left_s))
+        if came - left > max(WITHIN, arrived_s.size**-0.5) * came:
             return f"requests of {name}" if name else "requests"
     return ""
 

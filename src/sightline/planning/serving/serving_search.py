@@ -381,6 +381,9 @@ def _highest_rates(found: Simulated, spaces: Sequence[ServingSpace], top: int, p
     for one in progress.over(near[:MOST_ALIKE], "simulating others like the best"):
         _try_briefly(found, one, top, progress)
     _compare(found, top, progress)
+    choices = {choice: None for one in found.brief for choice in sorted(_choices(one.finalist))}
+    for choice in choices:
+        _compare(found, 1, progress, choice)
     for trial in found.contenders(found.brief, IMPROVED, 1.0):
         _improve(found, trial, progress)
     _give_the_best_size(found, progress)
@@ -455,10 +458,16 @@ def _size(one: Finalist) -> tuple[Any, ...]:
     return one.scenario.plan.max_batched_tokens, one.scenario.plan.chunked_prefill
 
 
-def _compare(found: Simulated, top: int, progress: Progress) -> None:
-    """Simulate longer what may be among the best, until none of these is known from a brief simulation alone."""
+def _compare(found: Simulated, top: int, progress: Progress, choice: tuple[str, str] | None = None) -> None:
+    """Simulate longer what may be among the best, until none of these is known from a brief simulation alone.
+
+    With a ``choice`` they are the best of those that chose so.
+    """
     progress.begin(None, "simulating the best")
-    while left := [one for one in found.contenders(found.brief, top, MARGIN) if one.how is BRIEF]:
+    while True:
+        own = [one for one in found.brief if choice is None or choice in _choices(one.finalist)]
+        if not (left := [one for one in found.contenders(own, top, MARGIN) if one.how is BRIEF]):
+            return
         least = found.rate_to_beat(left[0].finalist, found.leaders(top, COMPARED))
         found.again(left[0], COMPARED, progress, least / (1.0 + COMPARED.within))
         progress.advance()
@@ -492,7 +501,7 @@ def _over_streams(found: Simulated, progress: Progress) -> None:
 def _one_of_each_choice(found: Simulated, progress: Progress) -> None:
     """Simulate the best layout of each engine, and of each other choice, of which none was simulated closely."""
     known = {id(one.finalist) for one in found.brief}
-    best = [one.finalist for one in sorted(found.brief, key=found.rank_value)]
+    best = [one.finalist for one in sorted(found.brief, key=lambda one: (one.how is BRIEF, found.rank_value(one)))]
     _add_first(found, (*best, *(one for one in found.swept.finalists if id(one) not in known)), 0, progress)
 
 
