@@ -77,7 +77,7 @@ def test_a_queue_that_empties_after_the_last_arrival_grew_before():
 
     def starving(scenario) -> Profile:
         arrival_s = np.arange(100) / scenario.workload.arrival.rate
-        waits_s = np.where(scenario.workload.arrival.rate > 10.0, arrival_s[-1] - arrival_s, 0.0)
+        waits_s = np.where(scenario.workload.arrival.rate > 10.0, 1.5 * (arrival_s[-1] - arrival_s), 0.0)
         run = outcome(arrival_s, queue_s=waits_s, prefill_s=0.1)
         return Profile(scenario=scenario, source="predicted", **figures_of(run, scenario.workload.slo), outcome=run)
 

@@ -239,9 +239,15 @@ def _transfer(rep: Replica, tier: int, blocks: int, begin_s: float, first_time: 
 
 @compiled
 def prefetch(rep: Replica, slots: Slots, slot: int, block_tokens: int, now: float) -> None:
-    """Begin to load to the first tier what a request that begins to wait has in others that do so."""
+    """Begin to load to the first tier what a request that begins to wait has in others that do so.
+
+    Unless as much is on its way already as 0.8 of what the first tier holds beyond the device (SGLang 0.5's
+    `HiCacheController.prefetch_rate_limited`).
+    """
     for tier in range(1, _tiers(rep)):
-        if rep.stores[_store(rep, tier)].prefetch == 0:
+        room = 0.8 * (rep.stores[_store(rep, 0)].rows - rep.blocks.shape[0])
+        store = rep.stores[_store(rep, tier)]
+        if store.prefetch == 0 or store.free_s - now > room * store.block_s:
             continue
         loaded = 0
         for i in range((slots[slot].prompt - 1) // block_tokens):
