@@ -117,6 +117,7 @@ def test_routers_choose_among_servers_alone():
         ("max_concurrent_requests", 50, ("vllm", "tgi")),
         ("max_queued_requests", 9, ("sglang",)),
         ("queue_timeout", 2.0, ("sglang",)),
+        ("scheduler", "priority", ("vllm", "sglang")),
     ],
 )
 def test_limits_of_a_queue_or_a_cache_are_written_or_refused(key, value, engines):

@@ -35,9 +35,9 @@ def size(plan: GenerationPlan) -> int:
 
 def operation_notes(scenario: GenerationScenario) -> Iterator[str]:
     """Yield what of a plan is up to whoever operates the servers, and no command that is written says."""
-    plan, order = scenario.plan, scenario.plan.engine.serving.order
-    if plan.scheduler not in (None, order):
-        yield f"plan.scheduler {plan.scheduler}: not written; {plan.engine.name} starts with {order}"
+    plan = scenario.plan
+    if plan.scheduler == "priority":
+        yield "plan.scheduler priority: clients send `priority` with each request; smaller goes first"
     for name in ("expert_skew", "expert_spread"):
         if uneven := getattr(plan, name):
             yield f"plan.{name} is {uneven:g}: not written; the requests choose the experts"

@@ -28,6 +28,7 @@ LIMITED: Final[Mapping[str, tuple[str, ...]]] = {
     "kv_cache_blocks": tuple(TIERS),
     "max_concurrent_requests": ("vllm", "tgi"),
     **dict.fromkeys(("max_queued_requests", "queue_timeout"), ("sglang",)),
+    "scheduler": ("vllm", "sglang"),
 }
 """Engines with options for a field."""
 LACKING: Final[Mapping[str, tuple[str, ...]]] = {
@@ -86,10 +87,10 @@ def drafts_of_few(framework: Engine, speculative: Speculation, data_parallel: Co
 
 
 def limits_of_requests(framework: Engine, plan: Mapping[str, Any]) -> Checks:
-    """Few engines take the size of the cache, or limit the requests that they hold, or their time in the queue."""
+    """Few engines take the size of the cache, limit the requests that they hold or their time, or order them."""
     for name, engines in LIMITED.items():
         yield Check(
-            plan.get(name) is None or framework.name in engines,
+            plan.get(name) in (None, framework.serving.order) or framework.name in engines,
             f"plan.{name} is {plan.get(name)}: {{framework.name}} has no option for it; allowed with "
             + ", ".join(engines),
         )

@@ -153,6 +153,15 @@ def _host_gb(request: Request) -> int | None:
     return max(int(device_host_bytes(scenario) / 1e9), 1) if scenario.plan.kv_tiers else None
 
 
+def _by_priority(request: Request) -> bool | None:
+    """Whether smaller priorities go first; no request that runs makes room for another."""
+    return request.scenario.plan.scheduler == "priority" or None
+
+
+def _stated_order(options: Options) -> str | None:
+    return "priority" if options.flag("enable-priority-scheduling") else None
+
+
 def _write_policy(request: Request) -> str | None:
     tiers = request.scenario.plan.kv_tiers
     return f"write_{tiers[0].write or 'through'}" if tiers else None
@@ -182,6 +191,9 @@ OPTIONS: Sequence[Row] = (
     number("--page-size", "kv_block_tokens", lambda request: request.block_tokens),
     cache_tokens("--max-total-tokens", "--page-size", 1),
     number("--max-queued-requests", "max_queued_requests"),
+    Option("--enable-priority-scheduling", "scheduler", _by_priority, _stated_order),
+    Option("--schedule-low-priority-values-first", write=_by_priority),
+    Option("--disable-priority-preemption", write=_by_priority),
     Option("", "queue_timeout", read=lambda options: options.decimal("queue-timeout")),
     without("--disable-radix-cache", "prefix_cache"),
     Option("--cuda-graph-backend-decode", "cuda_graphs", _eager, _graphs),
@@ -286,7 +298,8 @@ DIALECT = Dialect(
     flags={
         *("enable-dp-attention", "disable-cuda-graph", "disable-decode-cuda-graph", "disable-prefill-cuda-graph"),
         *("disable-radix-cache", "trust-remote-code", "enable-mixed-chunk", "enable-metrics"),
-        *("enable-hierarchical-cache", "enable-eplb"),
+        *("enable-hierarchical-cache", "enable-eplb", "enable-priority-scheduling"),
+        *("schedule-low-priority-values-first", "disable-priority-preemption"),
     },
     role=lambda options: options.text("disaggregation-mode").removeprefix("null"),
     tiers=lambda options: bool(options.flag("enable-hierarchical-cache")),
