@@ -226,7 +226,9 @@ def ways_of_tiers(framework: Engine, kv_tiers: tuple[KvTier, ...]) -> Checks:
     name = framework.name
     for place, tier in enumerate(kv_tiers):
         own = {
-            "write": name == "sglang" or tier.write in (None, "back" if name in WRITE_BACK else "through"),
+            # SGLang stores what host memory gets, as soon as it has it (mem_cache/hiradix_cache.py, writing_check).
+            "write": tier.write in (None, "back" if name in WRITE_BACK else "through")
+            or (name, place) == ("sglang", 0),
             "fetch": tier.fetch == "always",
             "prefetch": tier.prefetch in (None, place > 0 and name in PREFETCH),
         }
