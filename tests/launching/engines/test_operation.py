@@ -1,5 +1,7 @@
 """What of a plan that serves a load no command says is said with the launch."""
 
+import re
+
 import pytest
 from serving_scenarios import serving
 
@@ -134,8 +136,30 @@ def test_limits_of_a_queue_or_a_cache_are_written_or_refused(key, value, engines
                 write(scenario)
 
 
+@pytest.mark.parametrize(("seconds", "read_back"), [("2.5", 2.5), ("0", None), ("-1", None)])
+def test_requests_of_sglang_wait_as_long_as_its_variable_says(seconds, read_back):
+    reading = read(f"SGLANG_REQ_WAITING_TIMEOUT={seconds} python -m sglang.launch_server --model-path a/b")
+    assert reading.scenario["plan"].get("queue_timeout") == read_back
+    assert not reading.unread
+    flag = read("python -m sglang.launch_server --model-path a/b --queue-timeout 2")
+    assert "queue_timeout" not in flag.scenario["plan"]
+    assert any("queue-timeout" in said for said in flag.without_counterpart)
+
+
 @pytest.mark.parametrize("text", ["python -m sglang_router.launch_router --worker-urls", "vllm-router --worker-urls"])
 def test_routers_look_at_prefixes_where_nothing_is_stated(text):
     servers = "\n".join(f"CUDA_VISIBLE_DEVICES={n} vllm serve Qwen/Qwen3-8B --port {8000 + n} &" for n in (0, 1))
     plan = read(f"{servers}\n{text} http://localhost:8000 http://localhost:8001\n").scenario["plan"]
     assert plan["router"] == "prefix-aware"
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "tensorrt-llm"])
+@pytest.mark.parametrize(
+    ("plan", "prefill", "written"), [({}, {}, None), ({}, {"batch": 4}, "4"), ({"max_sequences": 9}, {}, "9")]
+)
+def test_prompts_that_run_at_once_are_the_plans_or_as_many_as_the_engine_takes(engine, plan, prefill, written):
+    stated = {"framework": engine, **plan, "disaggregate": {"prefill": prefill, "decode": {}}}
+    files = write(serving(cluster="2x h100-sxm-80gb", plan=stated)).files
+    texts = [files["servers.sh"].split("decode=(")[0], files.get("prefill_options.yaml", "")]
+    found = re.findall(r"(?:max-num-seqs|max-running-requests|max_batch_size:?) (\d+)", "".join(texts))
+    assert {*found} == ({written} if written else set())

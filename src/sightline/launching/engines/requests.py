@@ -141,11 +141,12 @@ class Request:
     formats: RequestedFormats
 
     @property
-    def sequences(self) -> int:
-        """Sequences that a data-parallel rank of a server has in flight."""
+    def sequences(self) -> int | None:
+        """Sequences that a data-parallel rank of a server has in flight; None for the engine's own limit."""
         plan, split = self.plan, self.scenario.plan.disaggregate
         if self.role == "prefill" and split is not None:
-            return int(split.prefill_batch)
+            most = split.prefill_batch or split.prefill.max_sequences
+            return None if most is None else int(most)
         if plan.max_sequences is not None:
             return int(plan.max_sequences)
         return int(-(-self.scenario.workload.batch // (plan.data_parallel * plan.replicas)))

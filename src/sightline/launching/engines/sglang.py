@@ -15,6 +15,7 @@ from sightline.launching.engines.dialect import (
     drafts,
     formats,
     memory_share,
+    named,
     number,
     publishing,
     sampling,
@@ -49,6 +50,11 @@ READ_CACHES: Mapping[str, str] = {
 def _groups(request: Request) -> int:
     """Groups of data-parallel attention."""
     return int(request.plan.data_parallel) if request.scenario.model.experts is not None else 1
+
+
+def _sequences(request: Request) -> int | None:
+    """Sequences of all groups, which divide them."""
+    return None if request.sequences is None else request.sequences * _groups(request)
 
 
 def _copies(options: Options) -> int | None:
@@ -153,6 +159,11 @@ def _host_gb(request: Request) -> int | None:
     return max(int(device_host_bytes(scenario) / 1e9), 1) if scenario.plan.kv_tiers else None
 
 
+def _waits(options: Options) -> float | None:
+    """Seconds that requests wait at most; none without an end."""
+    return max(options.decimal(named(TIMEOUT)) or 0.0, 0.0) or None
+
+
 def _by_priority(request: Request) -> bool | None:
     """Whether smaller priorities go first; no request that runs makes room for another."""
     return request.scenario.plan.scheduler == "priority" or None
@@ -179,7 +190,7 @@ OPTIONS: Sequence[Row] = (
     compute_dtype("--dtype"),
     *formats("--quantization", READ_WEIGHTS, "--kv-cache-dtype", "sglang", READ_CACHES),
     Option("--context-length", write=lambda request: request.longest),
-    Option("--max-running-requests", "max_sequences", lambda r: r.sequences * _groups(r), _stated_sequences),
+    Option("--max-running-requests", "max_sequences", _sequences, _stated_sequences),
     Option("--chunked-prefill-size", "max_batched_tokens", _stated_chunk, _budget),
     Option(
         "--max-prefill-tokens",
@@ -194,7 +205,7 @@ OPTIONS: Sequence[Row] = (
     Option("--enable-priority-scheduling", "scheduler", _by_priority, _stated_order),
     Option("--schedule-low-priority-values-first", write=_by_priority),
     Option("--disable-priority-preemption", write=_by_priority),
-    Option("", "queue_timeout", read=lambda options: options.decimal("queue-timeout")),
+    Option("", "queue_timeout", read=_waits),
     without("--disable-radix-cache", "prefix_cache"),
     Option("--cuda-graph-backend-decode", "cuda_graphs", _eager, _graphs),
     Option("--cuda-graph-backend-prefill", write=_eager),
@@ -286,7 +297,6 @@ DIALECT = Dialect(
     notes=_notes,
     of_node=_of_node,
     environment=_environment,
-    variables={TIMEOUT: "queue-timeout"},
     models=("model-path", "model"),
     aliases={
         **dict.fromkeys(("tensor-parallel-size", "tp"), "tp-size"),
