@@ -8,6 +8,7 @@ from serving_scenarios import serving
 from sightline.errors import InputError
 from sightline.launching import completed, read, save, write
 from sightline.launching.registry import ENGINE_WRITERS
+from sightline.simulation.load import load_of
 
 ADAPTERS = {"count": 4, "rank": 8}
 SCALING = {"min": 1, "max": 2, "startup": "60 s"}
@@ -163,3 +164,31 @@ def test_prompts_that_run_at_once_are_the_plans_or_as_many_as_the_engine_takes(e
     texts = [files["servers.sh"].split("decode=(")[0], files.get("prefill_options.yaml", "")]
     found = re.findall(r"(?:max-num-seqs|max-running-requests|max_batch_size:?) (\d+)", "".join(texts))
     assert {*found} == ({written} if written else set())
+
+
+OPEN = {"distribution": "lognormal", "mean": 900, "cv": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("load", "longest"),
+    [
+        ({"prompt_tokens": {"distribution": "uniform", "min": 10, "max": 300}}, 428),
+        ({"prompt_tokens": {**OPEN, "max": 50_000}}, 50_128),
+        ({"prompt_tokens": {**OPEN, "max": 200_000}}, 131_072),
+        ({"sessions": {"turns": 3, "prefix_tokens": 1000}}, 2920),
+        ({"sessions": {"turns": 2, "calls": 3, "tool_tokens": 72}}, 2 * (512 + 128) + 4 * (72 + 128)),
+        ({"sessions": {"turns": 9, "context_tokens": 2000}}, 2000),
+    ],
+)
+def test_servers_take_the_longest_request_that_is_stated(load, longest):
+    assert f"--max-model-len {longest} " in write(serving(**load)).command
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_servers_take_some_more_than_the_longest_request_that_was_drawn(seed):
+    asked = serving(prompt_tokens=OPEN, seed=seed)
+    words = write(asked).command.split()
+    longest = int(words[words.index("--max-model-len") + 1])
+    drawn = max(int((part.prompt_tokens + part.output_tokens).max()) for part in load_of(asked))
+    assert longest % 1024 == 0
+    assert 0 <= longest - drawn < 1024
