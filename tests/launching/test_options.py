@@ -130,6 +130,7 @@ NOT_OF_VALUES = (
     "prefix_cache",
     "expert_parallel",
     "redundant_experts",
+    "scheduler",
 )
 """Said by switches without a value, or by several options together."""
 

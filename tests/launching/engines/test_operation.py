@@ -1,11 +1,14 @@
 """What of a plan that serves a load no command says is said with the launch."""
 
+import re
+
 import pytest
 from serving_scenarios import serving
 
 from sightline.errors import InputError
 from sightline.launching import completed, read, save, write
 from sightline.launching.registry import ENGINE_WRITERS
+from sightline.simulation.load import load_of
 
 ADAPTERS = {"count": 4, "rank": 8}
 SCALING = {"min": 1, "max": 2, "startup": "60 s"}
@@ -117,6 +120,7 @@ def test_routers_choose_among_servers_alone():
         ("max_concurrent_requests", 50, ("vllm", "tgi")),
         ("max_queued_requests", 9, ("sglang",)),
         ("queue_timeout", 2.0, ("sglang",)),
+        ("scheduler", "priority", ("vllm", "sglang")),
     ],
 )
 def test_limits_of_a_queue_or_a_cache_are_written_or_refused(key, value, engines):
@@ -133,8 +137,58 @@ def test_limits_of_a_queue_or_a_cache_are_written_or_refused(key, value, engines
                 write(scenario)
 
 
+@pytest.mark.parametrize(("seconds", "read_back"), [("2.5", 2.5), ("0", None), ("-1", None)])
+def test_requests_of_sglang_wait_as_long_as_its_variable_says(seconds, read_back):
+    reading = read(f"SGLANG_REQ_WAITING_TIMEOUT={seconds} python -m sglang.launch_server --model-path a/b")
+    assert reading.scenario["plan"].get("queue_timeout") == read_back
+    assert not reading.unread
+    flag = read("python -m sglang.launch_server --model-path a/b --queue-timeout 2")
+    assert "queue_timeout" not in flag.scenario["plan"]
+    assert any("queue-timeout" in said for said in flag.without_counterpart)
+
+
 @pytest.mark.parametrize("text", ["python -m sglang_router.launch_router --worker-urls", "vllm-router --worker-urls"])
 def test_routers_look_at_prefixes_where_nothing_is_stated(text):
     servers = "\n".join(f"CUDA_VISIBLE_DEVICES={n} vllm serve Qwen/Qwen3-8B --port {8000 + n} &" for n in (0, 1))
     plan = read(f"{servers}\n{text} http://localhost:8000 http://localhost:8001\n").scenario["plan"]
     assert plan["router"] == "prefix-aware"
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "tensorrt-llm"])
+@pytest.mark.parametrize(
+    ("plan", "prefill", "written"), [({}, {}, None), ({}, {"batch": 4}, "4"), ({"max_sequences": 9}, {}, "9")]
+)
+def test_prompts_that_run_at_once_are_the_plans_or_as_many_as_the_engine_takes(engine, plan, prefill, written):
+    stated = {"framework": engine, **plan, "disaggregate": {"prefill": prefill, "decode": {}}}
+    files = write(serving(cluster="2x h100-sxm-80gb", plan=stated)).files
+    texts = [files["servers.sh"].split("decode=(")[0], files.get("prefill_options.yaml", "")]
+    found = re.findall(r"(?:max-num-seqs|max-running-requests|max_batch_size:?) (\d+)", "".join(texts))
+    assert {*found} == ({written} if written else set())
+
+
+OPEN = {"distribution": "lognormal", "mean": 900, "cv": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("load", "longest"),
+    [
+        ({"prompt_tokens": {"distribution": "uniform", "min": 10, "max": 300}}, 428),
+        ({"prompt_tokens": {**OPEN, "max": 50_000}}, 50_128),
+        ({"prompt_tokens": {**OPEN, "max": 200_000}}, 131_072),
+        ({"sessions": {"turns": 3, "prefix_tokens": 1000}}, 2920),
+        ({"sessions": {"turns": 2, "calls": 3, "tool_tokens": 72}}, 2 * (512 + 128) + 4 * (72 + 128)),
+        ({"sessions": {"turns": 9, "context_tokens": 2000}}, 2000),
+    ],
+)
+def test_servers_take_the_longest_request_that_is_stated(load, longest):
+    assert f"--max-model-len {longest} " in write(serving(**load)).command
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_servers_take_some_more_than_the_longest_request_that_was_drawn(seed):
+    asked = serving(prompt_tokens=OPEN, seed=seed)
+    words = write(asked).command.split()
+    longest = int(words[words.index("--max-model-len") + 1])
+    drawn = max(int((part.prompt_tokens + part.output_tokens).max()) for part in load_of(asked))
+    assert longest % 1024 == 0
+    assert 0 <= longest - drawn < 1024

@@ -110,7 +110,7 @@ def test_host_memory_of_one_rank_is_shared_with_nobody(engine):
     ("engine", "way", "value"),
     [
         *[("vllm", "write", "back"), ("tensorrt-llm", "write", "through"), ("vllm", "fetch", "faster")],
-        *[("vllm", "prefetch", True), ("sglang", "prefetch", False)],
+        *[("vllm", "prefetch", True), ("sglang", "prefetch", False), ("sglang", "write", "back")],
     ],
 )
 def test_what_an_engine_does_otherwise_is_refused(engine, way, value):

@@ -93,7 +93,7 @@ OPTIONS: Sequence[Row] = (
     Option("", "dtype", read=lambda options: "bf16" if _named_format(options) == "bf16" else None),
     Option("", "quantization", read=_quantization),
     Option("--tensor-split", write=_split),
-    Option("-c", write=lambda request: request.longest * request.sequences),
+    Option("-c", write=lambda request: request.longest * (request.sequences or 1)),
     Option("-np", "max_sequences", lambda request: request.sequences, _slots),
     Option("-b", write=_batch),
     number("-ub", "max_batched_tokens"),

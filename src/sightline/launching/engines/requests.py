@@ -5,8 +5,9 @@ behind it is storage, in which engines write as much as it takes.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ from sightline.loading.models import resolve_model
 from sightline.program.blocks.layer import cached_bytes
 from sightline.program.formats import formats_of
 from sightline.quantities import Count
-from sightline.scenario import Generate, GenerationPlan, GenerationScenario, ServingScenario
+from sightline.scenario import Generate, GenerationPlan, GenerationScenario, Serve, ServingScenario
+from sightline.scenario.lengths import Lengths
 from sightline.scenario.precision import CACHE_BYTES, LOW_PRECISION, ROUTER_DTYPES, WEIGHT_FORMATS
 from sightline.simulation.load import Requests, load_of
 
@@ -35,9 +37,9 @@ def size(plan: GenerationPlan) -> int:
 
 def operation_notes(scenario: GenerationScenario) -> Iterator[str]:
     """Yield what of a plan is up to whoever operates the servers, and no command that is written says."""
-    plan, order = scenario.plan, scenario.plan.engine.serving.order
-    if plan.scheduler not in (None, order):
-        yield f"plan.scheduler {plan.scheduler}: not written; {plan.engine.name} starts with {order}"
+    plan = scenario.plan
+    if plan.scheduler == "priority":
+        yield "plan.scheduler priority: clients send `priority` with each request; smaller goes first"
     for name in ("expert_skew", "expert_spread"):
         if uneven := getattr(plan, name):
             yield f"plan.{name} is {uneven:g}: not written; the requests choose the experts"
@@ -141,11 +143,12 @@ class Request:
     formats: RequestedFormats
 
     @property
-    def sequences(self) -> int:
-        """Sequences that a data-parallel rank of a server has in flight."""
+    def sequences(self) -> int | None:
+        """Sequences that a data-parallel rank of a server has in flight; None for the engine's own limit."""
         plan, split = self.plan, self.scenario.plan.disaggregate
         if self.role == "prefill" and split is not None:
-            return int(split.prefill_batch)
+            most = split.prefill_batch or split.prefill.max_sequences
+            return None if most is None else int(most)
         if plan.max_sequences is not None:
             return int(plan.max_sequences)
         return int(-(-self.scenario.workload.batch // (plan.data_parallel * plan.replicas)))
@@ -271,6 +274,51 @@ def storage_notes(scenario: GenerationScenario, *folders: str) -> Iterator[str]:
         yield f"plan.kv_tiers[{place}] {tier.name}: files in {folder}{where}; {name} does not limit their size"
 
 
+CONTEXT_STEP = 1024
+"""The longest request is rounded up to a multiple of this many tokens where no length limits it."""
+
+
+def _longest(scenario: ServingScenario, parts: Sequence[Requests]) -> tuple[int, int]:
+    """Return the most tokens of a request and of its answer: as lengths state them, else of those that there are.
+
+    They are no more than the model's context.
+    """
+    plan = scenario.plan
+    longest = max(int((part.prompt_tokens + part.output_tokens).max()) for part in parts)
+    output = max(int(part.output_tokens.max()) for part in parts)
+    stated, answer = _stated_most(scenario.workload)
+    if stated < inf:
+        longest, output = max(longest, int(stated)), int(answer)
+    elif plan.chunked_prefill or plan.max_batched_tokens is None:
+        longest = -(-longest // CONTEXT_STEP) * CONTEXT_STEP
+    longest = min(longest, scenario.model.max_positions)
+    return longest, min(output, longest - 1)
+
+
+def _stated_most(work: Serve) -> tuple[float, float]:
+    """The most tokens of a request, with those that it shares, and of its answer; infinite where nothing limits them.
+
+    The last request of a conversation has all of its tokens, up to the stated context.
+    """
+    shape, talk = work.requests, work.sessions
+    if shape is None or work.trace is not None:
+        return inf, inf
+    answer = _most(shape.output_tokens)
+    longest = _most(shape.prompt_tokens) + answer
+    if talk is None:
+        return longest, answer
+    calls = _most(talk.calls)
+    longest += (calls - 1) * (_most(talk.tool_tokens) + answer) if calls > 1 else 0
+    return min(talk.prefix_tokens + _most(talk.turns) * longest, talk.context_tokens or inf), answer
+
+
+def _most(lengths: float | Lengths) -> float:
+    """The largest number of a distribution; infinite where it has none."""
+    if not isinstance(lengths, Lengths):
+        return lengths
+    return min(lengths.high, max(lengths.values, default=inf))
+
+
 def as_generation(scenario: ServingScenario, load: Requests | None = None) -> GenerationScenario:
     """Return the generation that an engine has to be started for: the longest request, as many as may run at once.
 
@@ -281,8 +329,7 @@ def as_generation(scenario: ServingScenario, load: Requests | None = None) -> Ge
     parts = list(load_of(scenario)) if load is None else [load]
     plan, engine = scenario.plan, scenario.plan.engine
     running = plan.max_sequences or min(sum(map(len, parts)), engine.serving.running_of())
-    longest = max(int((part.prompt_tokens + part.output_tokens).max()) for part in parts)
-    output = max(int(part.output_tokens.max()) for part in parts)
+    longest, output = _longest(scenario, parts)
     work = Generate(
         batch=int(running * plan.data_parallel * plan.replicas),
         prompt_tokens=longest - output,

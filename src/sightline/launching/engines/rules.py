@@ -28,6 +28,7 @@ LIMITED: Final[Mapping[str, tuple[str, ...]]] = {
     "kv_cache_blocks": tuple(TIERS),
     "max_concurrent_requests": ("vllm", "tgi"),
     **dict.fromkeys(("max_queued_requests", "queue_timeout"), ("sglang",)),
+    "scheduler": ("vllm", "sglang"),
 }
 """Engines with options for a field."""
 LACKING: Final[Mapping[str, tuple[str, ...]]] = {
@@ -86,10 +87,10 @@ def drafts_of_few(framework: Engine, speculative: Speculation, data_parallel: Co
 
 
 def limits_of_requests(framework: Engine, plan: Mapping[str, Any]) -> Checks:
-    """Few engines take the size of the cache, or limit the requests that they hold, or their time in the queue."""
+    """Few engines take the size of the cache, limit the requests that they hold or their time, or order them."""
     for name, engines in LIMITED.items():
         yield Check(
-            plan.get(name) is None or framework.name in engines,
+            plan.get(name) in (None, framework.serving.order) or framework.name in engines,
             f"plan.{name} is {plan.get(name)}: {{framework.name}} has no option for it; allowed with "
             + ", ".join(engines),
         )
@@ -225,7 +226,9 @@ def ways_of_tiers(framework: Engine, kv_tiers: tuple[KvTier, ...]) -> Checks:
     name = framework.name
     for place, tier in enumerate(kv_tiers):
         own = {
-            "write": name == "sglang" or tier.write in (None, "back" if name in WRITE_BACK else "through"),
+            # SGLang stores what host memory gets, as soon as it has it (mem_cache/hiradix_cache.py, writing_check).
+            "write": tier.write in (None, "back" if name in WRITE_BACK else "through")
+            or (name, place) == ("sglang", 0),
             "fetch": tier.fetch == "always",
             "prefetch": tier.prefetch in (None, place > 0 and name in PREFETCH),
         }

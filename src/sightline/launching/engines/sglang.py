@@ -15,6 +15,7 @@ from sightline.launching.engines.dialect import (
     drafts,
     formats,
     memory_share,
+    named,
     number,
     publishing,
     sampling,
@@ -49,6 +50,11 @@ READ_CACHES: Mapping[str, str] = {
 def _groups(request: Request) -> int:
     """Groups of data-parallel attention."""
     return int(request.plan.data_parallel) if request.scenario.model.experts is not None else 1
+
+
+def _sequences(request: Request) -> int | None:
+    """Sequences of all groups, which divide them."""
+    return None if request.sequences is None else request.sequences * _groups(request)
 
 
 def _copies(options: Options) -> int | None:
@@ -153,6 +159,20 @@ def _host_gb(request: Request) -> int | None:
     return max(int(device_host_bytes(scenario) / 1e9), 1) if scenario.plan.kv_tiers else None
 
 
+def _waits(options: Options) -> float | None:
+    """Seconds that requests wait at most; none without an end."""
+    return max(options.decimal(named(TIMEOUT)) or 0.0, 0.0) or None
+
+
+def _by_priority(request: Request) -> bool | None:
+    """Whether smaller priorities go first; no request that runs makes room for another."""
+    return request.scenario.plan.scheduler == "priority" or None
+
+
+def _stated_order(options: Options) -> str | None:
+    return "priority" if options.flag("enable-priority-scheduling") else None
+
+
 def _write_policy(request: Request) -> str | None:
     tiers = request.scenario.plan.kv_tiers
     return f"write_{tiers[0].write or 'through'}" if tiers else None
@@ -170,7 +190,7 @@ OPTIONS: Sequence[Row] = (
     compute_dtype("--dtype"),
     *formats("--quantization", READ_WEIGHTS, "--kv-cache-dtype", "sglang", READ_CACHES),
     Option("--context-length", write=lambda request: request.longest),
-    Option("--max-running-requests", "max_sequences", lambda r: r.sequences * _groups(r), _stated_sequences),
+    Option("--max-running-requests", "max_sequences", _sequences, _stated_sequences),
     Option("--chunked-prefill-size", "max_batched_tokens", _stated_chunk, _budget),
     Option(
         "--max-prefill-tokens",
@@ -182,7 +202,10 @@ OPTIONS: Sequence[Row] = (
     number("--page-size", "kv_block_tokens", lambda request: request.block_tokens),
     cache_tokens("--max-total-tokens", "--page-size", 1),
     number("--max-queued-requests", "max_queued_requests"),
-    Option("", "queue_timeout", read=lambda options: options.decimal("queue-timeout")),
+    Option("--enable-priority-scheduling", "scheduler", _by_priority, _stated_order),
+    Option("--schedule-low-priority-values-first", write=_by_priority),
+    Option("--disable-priority-preemption", write=_by_priority),
+    Option("", "queue_timeout", read=_waits),
     without("--disable-radix-cache", "prefix_cache"),
     Option("--cuda-graph-backend-decode", "cuda_graphs", _eager, _graphs),
     Option("--cuda-graph-backend-prefill", write=_eager),
@@ -274,7 +297,6 @@ DIALECT = Dialect(
     notes=_notes,
     of_node=_of_node,
     environment=_environment,
-    variables={TIMEOUT: "queue-timeout"},
     models=("model-path", "model"),
     aliases={
         **dict.fromkeys(("tensor-parallel-size", "tp"), "tp-size"),
@@ -286,7 +308,8 @@ DIALECT = Dialect(
     flags={
         *("enable-dp-attention", "disable-cuda-graph", "disable-decode-cuda-graph", "disable-prefill-cuda-graph"),
         *("disable-radix-cache", "trust-remote-code", "enable-mixed-chunk", "enable-metrics"),
-        *("enable-hierarchical-cache", "enable-eplb"),
+        *("enable-hierarchical-cache", "enable-eplb", "enable-priority-scheduling"),
+        *("schedule-low-priority-values-first", "disable-priority-preemption"),
     },
     role=lambda options: options.text("disaggregation-mode").removeprefix("null"),
     tiers=lambda options: bool(options.flag("enable-hierarchical-cache")),

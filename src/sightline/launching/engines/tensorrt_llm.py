@@ -119,7 +119,9 @@ def _host_bytes(request: Request) -> int | None:
 
 
 def _graphs(request: Request) -> dict[str, Any] | None:
-    return {"max_batch_size": request.sequences, "enable_padding": True} if request.plan.cuda_graphs else None
+    if not request.plan.cuda_graphs:
+        return None
+    return {**({"max_batch_size": request.sequences} if request.sequences else {}), "enable_padding": True}
 
 
 def _waits(request: Request) -> bool | None:

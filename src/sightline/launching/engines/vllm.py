@@ -56,6 +56,7 @@ OFFLOADING = "OffloadingConnector"
 """What keeps evicted keys and values in other memories."""
 COPIES = "num_redundant_experts"
 SCHEDULE = "num_speculative_tokens_per_batch_size"
+ORDERS: Mapping[str, str] = {"fcfs": "fcfs", "priority": "priority"}
 ROLES: Mapping[str, str] = {"prefill": "kv_producer", "decode": "kv_consumer"}
 
 
@@ -145,6 +146,10 @@ def _ahead(request: Request) -> bool | None:
     return None if ahead == request.plan.engine.defaults["async_scheduling"] else ahead
 
 
+def _order(request: Request) -> str | None:
+    return "priority" if request.scenario.plan.scheduler == "priority" else None
+
+
 def _held(request: Request) -> int | None:
     each = request.plan.max_concurrent_requests
     return None if each is None else int(each * request.plan.data_parallel)
@@ -173,6 +178,7 @@ OPTIONS: Sequence[Row] = (
     number("--block-size", "kv_block_tokens", lambda request: request.block_tokens),
     number("--num-gpu-blocks-override", "kv_cache_blocks"),
     Option("--max-num-queued-reqs", "max_concurrent_requests", _held, _in_flight),
+    Option("--scheduling-policy", "scheduler", _order, lambda of: of.word("scheduling-policy", ORDERS) or None),
     switch("--enable-prefix-caching", "prefix_cache"),
     Option("--enforce-eager", "cuda_graphs", lambda request: None if request.plan.cuda_graphs else True, _graphs),
     Option("--async-scheduling", "async_scheduling", _ahead, lambda options: options.flag("async-scheduling")),
