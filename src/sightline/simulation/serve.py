@@ -182,12 +182,12 @@ class _Window:
 def _new(deployment: Deployment, parts: Sequence[Requests] | None = None, iterations: int = 0) -> _Simulation:
     """A simulation at its begin, with room to write down so many iterations until they are read.
 
-    Where all ``parts`` of the load are known, tiers have no more rows than there are blocks to keep.
+    Where all ``parts`` of the load are known, large tiers have no more rows than there are blocks to keep.
     """
     pools = [pool.facts for pool in deployment.pools]
     tokens = inf if parts is None else sum(len(of) + int((of.prompt_tokens + of.output_tokens).sum()) for of in parts)
     behind = [
-        [tier._replace(blocks=int(min(tier.blocks, tokens / pool.facts.block_tokens + 1.0))) for tier in pool.tiers]
+        [*pool.tiers[:1], *(_of_load(tier, tokens / pool.facts.block_tokens) for tier in pool.tiers[1:])]
         for pool in deployment.pools
     ]
     room = max(RECORDS, *(4 * facts.max_sequences * facts.lockstep for facts in pools))
@@ -205,6 +205,10 @@ def _new(deployment: Deployment, parts: Sequence[Requests] | None = None, iterat
             f"too little memory to simulate {counted(replicas, 'replica')} with {most:,} sequences; reduce "
             "plan.max_sequences or plan.replicas"
         ) from None
+
+
+def _of_load(tier: state.Tier, blocks: float) -> state.Tier:
+    return tier._replace(blocks=int(min(tier.blocks, blocks + 1.0)))
 
 
 def _pieces(load: Iterable[Requests], simulation: _Simulation) -> Iterator[Piece]:

@@ -130,7 +130,9 @@ class Pool:
     def prefetch(self, sequence: Sequence, now: float) -> None:
         """Begin to load to the first tier what a request that begins to wait has in others that do so."""
         for memory in self.behind[1:]:
-            if not memory.tier.prefetch or not self.caching:
+            room = 0.8 * (self.behind[0].tier.blocks - self.total)
+            full = memory.free_s - now > room * memory.tier.block_s
+            if not memory.tier.prefetch or not self.caching or full:
                 continue
             loaded = 0
             for content in self.content_of(sequence, (sequence.prompt - 1) // self.block_tokens):
