@@ -16,7 +16,7 @@ from sightline.loading.parts import CLUSTER, MODEL, read_parts
 from sightline.loading.serving_plan import check_attention_groups
 from sightline.loading.sources import check_file, numbered, stated_path
 from sightline.loading.traces import open_trace
-from sightline.quantities import RATE, SECONDS, Dimension, show
+from sightline.quantities import RATE, SECONDS, Dimension, format_quantity, show
 from sightline.scenario import (
     Arrival,
     GenerationPlan,
@@ -302,6 +302,15 @@ def _remarks(scenario: ServingScenario) -> Iterator[str]:
     for key in LIMITED if classes else ():
         if getattr(slo, key) is not None and all(getattr(each, key) is not None for each in classes):
             yield f"workload.slo.{key.removesuffix('_s')} has no effect; all classes have their own"
+    timeout_s = scenario.workload.timeout_s
+    for each, limits in zip(
+        classes or (slo,), () if slo is None or timeout_s is None else slo.of_classes, strict=False
+    ):
+        for key in ("ttft_s", "latency_s"):
+            if timeout_s is not None and limits.get(key, 0.0) > timeout_s:
+                of = f" of {each.name}" if classes else ""
+                stated = f"workload.timeout {format_quantity(timeout_s, SECONDS)} is shorter than the {key[:-2]}{of}"
+                yield f"{stated}, {format_quantity(limits[key], SECONDS)}: clients give up before that limit"
     priorities = {each.priority for each in classes}
     if len(priorities) > 1 and (scenario.plan.scheduler or scenario.plan.engine.serving.order) != "priority":
         yield "priorities of workload.slo.classes have no effect; use plan.scheduler priority"

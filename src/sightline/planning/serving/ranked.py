@@ -104,7 +104,8 @@ def _why_not(better: Trial, found: Simulated) -> str:
 
 def alternatives(best: Placed, found: Simulated, spaces: Sequence[ServingSpace]) -> list[Neighbour]:
     """Return the best plan that was simulated with each other choice - an engine, a cluster - the least loss first."""
-    own = choices_of(best.trial.finalist)
+    own, against = choices_of(best.trial.finalist), best.trial
+    tied = [one.trial for one in found.best(len(found.trials)) if one.place.tied]
     there = [choices_of(one) for one in (*found.swept.finalists, *(of.finalist for of in found.trials))]
     asked = [{"plan.framework": one} for space in spaces for one in space.values.get("framework") or ()]
     said = []
@@ -115,7 +116,13 @@ def alternatives(best: Placed, found: Simulated, spaces: Sequence[ServingSpace])
             if having:
                 names = (*LAYOUT_FIELDS, SIZE, "chunked_prefill")
                 first = min(having, key=found.rank_value)
-                said.append(_compared(first, {key: value}, best, best.trial, found, names))
+                if first.how is not against.how:
+                    # Shorter runs promise more, to both.
+                    again = tried(best.trial.finalist, best.trial.rate, how=first.how, sure=best.trial.how.within)
+                    against = again or against
+                neighbour = _compared(first, {key: value}, best, against, found, names)
+                within = "; tied within the uncertainty" if first in tied and neighbour.loss is not None else ""
+                said.append(replace(neighbour, sentence=neighbour.sentence + within))
             elif not found.stated and not found.stopped:
                 unlisted = all(str(of.get(key)) != word for of in there)
                 none = "no layout meets the objective" if unlisted else "does not fit"
