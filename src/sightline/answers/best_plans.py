@@ -4,12 +4,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from sightline.answers import outline as out
-from sightline.answers import plan_columns, plan_sentences, summary
+from sightline.answers import plan_columns, plan_sentences, summary, units
 from sightline.answers.profile import COSTS, profile_outline
 from sightline.answers.profile import short_answer as of_profile
 from sightline.errors import InputError
 from sightline.planning.plan_answer import PlanAnswer
 
+CAPACITY = "capacity_requests_per_s"
 Commands = Sequence[tuple[str, str]]
 """What to try next: what each is for, and what to type."""
 _MOST_DETAILS = 3
@@ -61,6 +62,10 @@ def short_answer(answer: PlanAnswer) -> Iterator[out.Said]:
     costs = plan_sentences.costs(answer)
     lines = of_profile(best.profile)
     yield from (replace(line, says=costs) if costs and line.asks == COSTS else line for line in lines)
+    rate, (low, high) = best.profile.capacity_requests_per_s, best.profile.interval.get(CAPACITY, (None, None))
+    if rate and low is not None:
+        ends = f"{units.digits(low)} or more" if high is None else f"{units.digits(low)} to {units.digits(high)}"
+        yield out.Said(asks="capacity", says=f"up to {units.digits(rate)} requests per second (80 %: {ends})")
     if reasons := plan_sentences.why_it_wins(answer):
         yield out.Said(asks="rationale", says=reasons)
 

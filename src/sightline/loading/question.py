@@ -57,6 +57,8 @@ def question(options: Mapping[str, str], overrides: Iterable[str] = (), task: st
     """
     stated_above = read_overrides(list(overrides))
     asked = stated_at(_with({}, stated_above), "workload.task") or task
+    if _TIMES.fullmatch(options.get("rate", "")):
+        _stated_rate(options["rate"], [{}])
     stated = asked or inferred(options)
     settings = {key: value_of(key, text) for key, text in _settings(options, [stated])}
     mapping = _with({"workload": {"task": stated}}, settings)

@@ -74,6 +74,8 @@ def test_no_layout_of_the_space_serves_more_than_the_best_plan(engine, model, de
 def test_the_winner_is_simulated_as_a_single_plan_is(answer) -> None:
     best = answer.plans[0]
     assert highest(best.profile.scenario) == pytest.approx(best.figures["capacity_requests_per_s"], rel=0.02)
+    low, high = best.profile.interval["capacity_requests_per_s"]
+    assert low < best.figures["capacity_requests_per_s"] < high
 
 
 def test_no_other_size_of_iterations_serves_more_than_that_of_the_best_plan() -> None:

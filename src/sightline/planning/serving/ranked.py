@@ -25,7 +25,7 @@ from sightline.planning.serving.serving_search import (
     search,
     single_changes,
 )
-from sightline.planning.serving.trial import COMPARED, Trial, has_times, objective_in, tried
+from sightline.planning.serving.trial import COMPARED, Trial, capacity_interval, has_times, objective_in, tried
 from sightline.prediction.changes import does_not_fit
 from sightline.profile.metrics import limits_in_words, metric_of
 from sightline.progress import Progress
@@ -187,13 +187,16 @@ def answer_of(found: Simulated, spaces: Sequence[ServingSpace], objective: str, 
     warnings = dict.fromkeys(warning for space in spaces for warning in space.scenario.warnings)
     swept, unfit = found.swept, found.swept.rejected["memory"]
     rejected = {**swept.rejected, "memory": unfit + found.unfit}
+    plans = [_plan(found, one.trial, rank=at, tied=one.place.tied, better=one.place.better) for at, one in shown]
+    if best and best[0].trial.rate and not found.stopped:
+        plans[0] = _with_interval(plans[0], capacity_interval(best[0].trial))
     answer = PlanAnswer(
         objective=objective,
         evaluated=swept.evaluated + unfit,
         feasible=sum(of.feasible for of in swept.of_space) - found.unfit if best else 0,
         rejected={rule: count for rule, count in rejected.items() if count},
         seconds=0.0,
-        plans=[_plan(found, one.trial, rank=at, tied=one.place.tied, better=one.place.better) for at, one in shown],
+        plans=plans,
         free=_free(found, spaces),
         nearest=[] if best else [*_on_more_devices(found, command), *_nearest(found, command)],
         assumptions=_assumptions(found, spaces, shown),
@@ -234,6 +237,12 @@ def _plan(found: Simulated, trial: Trial, **place: Any) -> RankedPlan:
     profile, value = trial.profile, found.value(trial)
     figures = found.figures_of(trial)
     return RankedPlan(profile=profile, value=value, obstacles=obstacles(profile.scenario), figures=figures, **place)
+
+
+def _with_interval(plan: RankedPlan, interval: tuple[float, float | None] | None) -> RankedPlan:
+    """The plan with the interval of its highest rate."""
+    of = {} if interval is None else {"capacity_requests_per_s": interval}
+    return replace(plan, profile=plan.profile.replace(interval={**plan.profile.interval, **of}))
 
 
 def _about(best: Trial, found: Simulated) -> Iterator[str]:

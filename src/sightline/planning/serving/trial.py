@@ -150,6 +150,20 @@ def tried(
     return _trial(finalist, server, found, run(scenario) if has_times(scenario) and how is not BRIEF else None, how)
 
 
+def capacity_interval(of: Trial) -> tuple[float, float | None] | None:
+    """Return the 80 % interval of the highest rate, by those at both ends of the iteration times; None if unknown.
+
+    All are searched in the same shorter runs, whose ratios are what counts.
+    """
+    paced = [of.server, *(of.server.at_pace(*factors) for factors in of.server.end_factors)]
+    same, *ends = (tried(of.finalist, of.rate, how=COMPARED, server=server) for server in paced)
+    if same is None or not same.rate or not ends:
+        return None
+    shares = [1.0, *(end.rate / same.rate for end in ends if end is not None)]
+    unbroken = any(end.capacity.unbroken for end in ends if end is not None)
+    return of.rate * min(shares), None if unbroken else of.rate * max(shares)
+
+
 def with_its_limit(of: Trial, check: Callable[[], None], how: Precision) -> Trial:
     """Return a plan with the limit of sequences under which it serves the most, where none is stated."""
     best = of
