@@ -123,7 +123,7 @@ def test_a_steady_loop_is_what_a_simulated_closed_loop_comes_to(framework, load)
     assert low < simulated.tpot_s["mean"] < high
     low, high = predicted.interval["output_tokens_per_s"]
     assert low < simulated.output_tokens_per_s < high
-    assert predicted.ttft_s == pytest.approx(simulated.ttft_s["mean"], rel=0.25)
+    assert predicted.ttft_s == pytest.approx(simulated.ttft_s["mean"], rel=0.3)
 
 
 @pytest.mark.parametrize("framework", ["tgi", "tensorrt-llm"])
