@@ -62,10 +62,11 @@ def short_answer(answer: PlanAnswer) -> Iterator[out.Said]:
     costs = plan_sentences.costs(answer)
     lines = of_profile(best.profile)
     yield from (replace(line, says=costs) if costs and line.asks == COSTS else line for line in lines)
-    rate, (low, high) = best.profile.capacity_requests_per_s, best.profile.interval.get(CAPACITY, (None, None))
-    if rate and low is not None:
-        ends = f"{units.digits(low)} or more" if high is None else f"{units.digits(low)} to {units.digits(high)}"
-        yield out.Said(asks="capacity", says=f"up to {units.digits(rate)} requests per second (80 %: {ends})")
+    if (interval := best.profile.interval.get(CAPACITY)) is not None:
+        low, high = map(units.digits, (interval[0], interval[1] or 0.0))
+        ends = f"{low} to {high}" if interval[1] is not None else f"{low} or more"
+        rate = units.digits(float(best.profile.capacity_requests_per_s))
+        yield out.Said(asks="capacity", says=f"up to {rate} requests per second (80 %: {ends})")
     if reasons := plan_sentences.why_it_wins(answer):
         yield out.Said(asks="rationale", says=reasons)
 
