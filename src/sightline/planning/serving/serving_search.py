@@ -503,6 +503,10 @@ def _one_of_each_choice(found: Simulated, progress: Progress) -> None:
     known = {id(one.finalist) for one in found.brief}
     best = [one.finalist for one in sorted(found.brief, key=lambda one: (one.how is BRIEF, found.rank_value(one)))]
     _add_first(found, (*best, *(one for one in found.swept.finalists if id(one) not in known)), 0, progress)
+    for choice in sorted({choice for one in found.trials for choice in _choices(one.finalist)}):
+        first = min((one for one in found.trials if choice in _choices(one.finalist)), key=found.rank_value)
+        if first.finalist.max_sequences is None:
+            found.replace(first, with_its_limit(first, progress.check, first.how))
 
 
 def _choices(one: Finalist) -> set[tuple[str, str]]:
