@@ -63,8 +63,8 @@ def short_answer(answer: PlanAnswer) -> Iterator[out.Said]:
     lines = of_profile(best.profile)
     yield from (replace(line, says=costs) if costs and line.asks == COSTS else line for line in lines)
     if (interval := best.profile.interval.get(CAPACITY)) is not None:
-        low, high = map(units.digits, (interval[0], interval[1] or 0.0))
-        ends = f"{low} to {high}" if interval[1] is not None else f"{low} or more"
+        low, high = interval
+        ends = f"{units.digits(float(low))} {'or more' if high is None else f'to {units.digits(float(high))}'}"
         rate = units.digits(float(best.profile.capacity_requests_per_s))
         yield out.Said(asks="capacity", says=f"up to {rate} requests per second (80 %: {ends})")
     if reasons := plan_sentences.why_it_wins(answer):

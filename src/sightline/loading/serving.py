@@ -302,13 +302,10 @@ def _remarks(scenario: ServingScenario) -> Iterator[str]:
     for key in LIMITED if classes else ():
         if getattr(slo, key) is not None and all(getattr(each, key) is not None for each in classes):
             yield f"workload.slo.{key.removesuffix('_s')} has no effect; all classes have their own"
-    timeout_s = scenario.workload.timeout_s
-    for each, limits in zip(
-        classes or (slo,), () if slo is None or timeout_s is None else slo.of_classes, strict=False
-    ):
+    timeout_s, names = scenario.workload.timeout_s or inf, [f" of {each.name}" for each in classes] or [""]
+    for of, limits in zip(names, () if slo is None else slo.of_classes, strict=False):
         for key in ("ttft_s", "latency_s"):
-            if timeout_s is not None and limits.get(key, 0.0) > timeout_s:
-                of = f" of {each.name}" if classes else ""
+            if limits.get(key, 0.0) > timeout_s:
                 stated = f"workload.timeout {format_quantity(timeout_s, SECONDS)} is shorter than the {key[:-2]}{of}"
                 yield f"{stated}, {format_quantity(limits[key], SECONDS)}: clients give up before that limit"
     priorities = {each.priority for each in classes}
