@@ -355,7 +355,7 @@ def tiers_of(plan: GenerationPlan, device_block_bytes: float, device_blocks: int
         _whole_blocks(tier, plan.kv_block_tokens, block_bytes) // ranks
         for tier, ranks in zip(plan.kv_tiers, shares, strict=True)
     ]
-    prefetches = policy in PREFETCH and max(sizes[:1], default=0) > device_blocks
+    prefetches = policy in PREFETCH and bool(sizes) and sizes[0] > device_blocks
     return tuple(
         Tier(
             blocks=blocks,

@@ -155,7 +155,8 @@ def iteration_times(
         context=axis_points(context, CONTEXT_BITS - coarser),
     )
     passes = {} if passes is None else passes
-    passes.update(passes or _priced(worker, axes))
+    if not passes:
+        passes.update(_priced(worker, axes))
     even = _Tables(worker, replace(c, long_prefill_slowdown=1.0), passes, axes)
     decodes, drafts = even.decodes()
     decode_attention, decode_launches = even.attention("decode attention", axes.sequences)

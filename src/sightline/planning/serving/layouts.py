@@ -34,12 +34,10 @@ SLACKS = (0.6, 1.25, 4.0, 64.0)
 which layouts are ranked; as much as the steady loop may be wrong; and, where no layout keeps those, more."""
 IN_FLIGHT = np.unique(np.rint(2.0 ** (np.arange(28) / 2.0)).astype(np.int64))
 """Sequences in flight on the whole cluster that each layout is looked at with."""
-CHANGED = frozenset((*DEGREES, "replicas", "max_batched_tokens", "chunked_prefill", "quantization"))
-"""Fields of a plan that a layout can have other values of."""
-
-
-LAYOUT = frozenset((*DEGREES, "replicas"))
+LAYOUT = (*DEGREES, "replicas")
 """Fields by which layouts differ."""
+CHANGED = frozenset((*LAYOUT, "max_batched_tokens", "chunked_prefill", "quantization"))
+"""Fields of a plan that a layout can have other values of."""
 OWN = ("place", "layout")
 """Columns that say which candidate a row is of, and of which layout that is one way to cut prompts."""
 

@@ -14,7 +14,7 @@ from sightline.planning.generation_objectives import missed_by
 from sightline.planning.plan_answer import LazySequence, NearestPlan, Neighbour, PlanAnswer, RankedPlan, by_loss
 from sightline.planning.plan_limits import Command, Options, read_amount, read_limits
 from sightline.planning.rationale.generation_rationale import ALIKE, LATENCIES, SEEN
-from sightline.planning.serving.layouts import Finalist, ServingSpace
+from sightline.planning.serving.layouts import LAYOUT, Finalist, ServingSpace
 from sightline.planning.serving.serving_search import (
     SIZE,
     Placed,
@@ -37,8 +37,6 @@ from sightline.simulation.results.summary import answered, meets, short_of_rate,
 from sightline.simulation.simulate import DRAWS, simulate
 from sightline.validators import unusual
 
-LAYOUT_FIELDS = ("tensor_parallel", "pipeline_parallel", "data_parallel", "expert_parallel", "replicas")
-
 
 def neighbours(best: Placed, found: Simulated, free: Collection[str]) -> list[Neighbour]:
     """Return single changes of the best plan with what each loses, the least loss first, those that do not fit last.
@@ -54,7 +52,7 @@ def neighbours(best: Placed, found: Simulated, free: Collection[str]) -> list[Ne
         names = {name.rpartition(".")[2] for name in stated}
         if not names <= searched:
             continue
-        layout = bool(names & {*LAYOUT_FIELDS, "quantization"})
+        layout = bool(names & {*LAYOUT, "quantization"})
         known = found.trials if layout else found.other_sizes
         trial = next((one for one in known if _is_of(one.finalist, plan, found, sized=not layout)), None)
         is_other_format = stated.get("plan.quantization", "none") != "none"
@@ -104,7 +102,7 @@ def _why_not(better: Trial, found: Simulated) -> str:
 
 def alternatives(best: Placed, found: Simulated, spaces: Sequence[ServingSpace]) -> list[Neighbour]:
     """Return the best plan that was simulated with each other choice - an engine, a cluster - the least loss first."""
-    own, against = choices_of(best.trial.finalist), best.trial
+    own, best_by_length = choices_of(best.trial.finalist), {best.trial.how: best.trial}
     tied = [one.trial for one in found.best(len(found.trials)) if one.place.tied]
     there = [choices_of(one) for one in (*found.swept.finalists, *(of.finalist for of in found.trials))]
     asked = [{"plan.framework": one} for space in spaces for one in space.values.get("framework") or ()]
@@ -114,13 +112,13 @@ def alternatives(best: Placed, found: Simulated, spaces: Sequence[ServingSpace])
         for word, value in values.items():
             having = [one for one in found.trials if str(choices_of(one.finalist).get(key)) == word]
             if having:
-                names = (*LAYOUT_FIELDS, SIZE, "chunked_prefill")
+                names = (*LAYOUT, SIZE, "chunked_prefill")
                 first = min(having, key=found.rank_value)
-                if first.how is not against.how:
+                if first.how not in best_by_length:
                     # Shorter runs promise more, to both.
                     again = tried(best.trial.finalist, best.trial.rate, how=first.how, sure=best.trial.how.within)
-                    against = again or against
-                neighbour = _compared(first, {key: value}, best, against, found, names)
+                    best_by_length[first.how] = again or best.trial
+                neighbour = _compared(first, {key: value}, best, best_by_length[first.how], found, names)
                 within = "; tied within the uncertainty" if first in tied and neighbour.loss is not None else ""
                 said.append(replace(neighbour, sentence=neighbour.sentence + within))
             elif not found.stated and not found.stopped:
@@ -148,7 +146,7 @@ def _fewer_replicas(best: Trial) -> Neighbour:
 
 def _is_of(finalist: Finalist, plan: GenerationPlan, found: Simulated, *, sized: bool) -> bool:
     """Whether a plan has another's degrees and formats, with as many replicas as it takes; its budget if ``sized``."""
-    own, degrees = finalist.scenario.plan, LAYOUT_FIELDS[: -1 if found.stated else None]
+    own, degrees = finalist.scenario.plan, LAYOUT[: -1 if found.stated else None]
     names = (*degrees, "quantization", *((SIZE, "chunked_prefill") if sized else ()))
     return all(getattr(own, name) == getattr(plan, name) for name in names) and own.engine is plan.engine
 
@@ -273,7 +271,7 @@ def _promising(found: Simulated) -> Iterator[str]:
     """Yield the most promising layout of a search that was stopped before it simulated one."""
     if found.stopped and not found.trials and found.swept.finalists:
         first = found.swept.finalists[0]
-        layout = ", ".join(f"{name} {getattr(first.scenario.plan, name)}" for name in LAYOUT_FIELDS)
+        layout = ", ".join(f"{name} {getattr(first.scenario.plan, name)}" for name in LAYOUT)
         yield (
             f"stopped before a layout was simulated; the most promising of {len(found.swept.finalists)}, by its mean "
             f"load alone: {layout}, {first.requests_per_s:.3g} requests per second"

@@ -381,8 +381,7 @@ def _highest_rates(found: Simulated, spaces: Sequence[ServingSpace], top: int, p
     for one in progress.over(near[:MOST_ALIKE], "simulating others like the best"):
         _try_briefly(found, one, top, progress)
     _compare(found, top, progress)
-    choices = {choice: None for one in found.brief for choice in sorted(_choices(one.finalist))}
-    for choice in choices:
+    for choice in dict.fromkeys(choice for one in found.brief for choice in sorted(_choices(one.finalist))):
         _compare(found, 1, progress, choice)
     for trial in found.contenders(found.brief, IMPROVED, 1.0):
         _improve(found, trial, progress)
@@ -444,14 +443,18 @@ def _improve(found: Simulated, best: Trial, progress: Progress) -> None:
 
 def _give_the_best_size(found: Simulated, progress: Progress) -> None:
     """Try layouts that came near the best with its size of iterations: another may fail them all for long prompts."""
-    for best in found.contenders(found.brief, 1, 1.0)[:1]:
-        engine, size = best.finalist.scenario.plan.engine, _size(best.finalist)
-        for other in [of for of in found.brief if of.how is COMPARED and of.finalist.scenario.plan.engine == engine]:
-            for one in all_sizes(other.finalist) if best.rate else ():
-                if _size(one) == size and not one.steady.variant.pooled:
-                    trial = tried(one, best.rate, progress.check, COMPARED, least=best.rate / (1.0 + COMPARED.within))
-                    if trial is not None and found.rank_value(trial) < found.rank_value(other):
-                        found.replace(other, trial)
+    best = min(found.brief, key=found.rank_value, default=None)
+    if best is None or not best.rate:
+        return
+    engine, size = best.finalist.scenario.plan.engine, _size(best.finalist)
+    least = best.rate / (1.0 + COMPARED.within)
+    for other in [one for one in found.brief if one.how is COMPARED and not one.finalist.steady.variant.pooled]:
+        sized = next((one for one in all_sizes(other.finalist) if _size(one) == size), None)
+        if sized is None or sized.scenario.plan.engine != engine:
+            continue
+        trial = tried(sized, best.rate, progress.check, COMPARED, least=least)
+        if trial is not None and found.rank_value(trial) < found.rank_value(other):
+            found.replace(other, trial)
 
 
 def _size(one: Finalist) -> tuple[Any, ...]:
@@ -503,9 +506,11 @@ def _one_of_each_choice(found: Simulated, progress: Progress) -> None:
     known = {id(one.finalist) for one in found.brief}
     best = [one.finalist for one in sorted(found.brief, key=lambda one: (one.how is BRIEF, found.rank_value(one)))]
     _add_first(found, (*best, *(one for one in found.swept.finalists if id(one) not in known)), 0, progress)
+    limited = set[Trial]()
     for choice in sorted({choice for one in found.trials for choice in _choices(one.finalist)}):
         first = min((one for one in found.trials if choice in _choices(one.finalist)), key=found.rank_value)
-        if first.finalist.max_sequences is None:
+        if first.finalist.max_sequences is None and first not in limited:
+            limited.add(first)
             found.replace(first, with_its_limit(first, progress.check, first.how))
 
 
