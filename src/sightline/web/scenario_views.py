@@ -214,5 +214,6 @@ VALIDATE: Final = View(
     context=validation_form,
     files={"validation.json": None},
     shares_scenario=True,
+    is_further=True,
     tasks=TASKS,
 )

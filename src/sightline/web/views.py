@@ -60,6 +60,8 @@ class View:
     """Names of files of what its job found: which of the result's ``files``; None for the document as JSON."""
     shares_scenario: bool = False
     """Whether it asks about the scenario that other views show too, so that links take it along."""
+    is_further: bool = False
+    """Whether the navigation has it below "More"."""
     start: Mapping[str, str] | None = None
     """The scenario that is shown before anybody asked, if it is another than that of all views."""
     takes_of_plan: tuple[str, ...] | None = None
