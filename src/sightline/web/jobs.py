@@ -32,6 +32,13 @@ if TYPE_CHECKING:
     from sightline.web.views import Work
 
 State: TypeAlias = Literal["waiting", "running", "stopping", "done", "failed", "cancelled", "interrupted"]
+_SAID: Final = {
+    "waiting": "waiting for other work",
+    "stopping": "stopping: what was found until now is kept",
+    "cancelled": "stopped",
+    "done": "done",
+}
+"""What the page says of work in a state; of work that runs how far it is."""
 OF_FILES: Final = ("trace",)
 """Kinds that need a file, which is sent with the request."""
 ENDED: Final = ("done", "failed", "cancelled", "interrupted")
@@ -70,10 +77,14 @@ class Job:
     id: str
     kind: str
     state: State = "waiting"
-    what: str = ""
-    """The stage at hand."""
-    done: int = 0
-    total: int | None = None
+    stage: Stage = Stage(what="", done=0, total=None)
+    """The stage at hand, as the work told it."""
+    began_s: float | None = None
+    """When it was asked for, by `time.monotonic`; None for one of a server before this one."""
+    name: str = ""
+    """What the page calls it."""
+    address: str = ""
+    """Of the view that shows it; empty for one that programs asked for."""
     problems: Sequence[str] = ()
     """Why it failed, a sentence for each mistake."""
     attempt: int = 0
@@ -88,13 +99,27 @@ class Job:
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as the interface for programs shows it."""
-        found: dict[str, Any] = {
-            "id": self.id,
-            "kind": self.kind,
-            "state": self.state,
-            "progress": {"what": self.what, "done": self.done, "total": self.total},
-        }
+        stage = self._stage_now()
+        progress = asdict(stage) | {"elapsed_s": round(stage.elapsed_s)}
+        found: dict[str, Any] = {"id": self.id, "kind": self.kind, "state": self.state, "progress": progress}
         return found | (document(self.problems) if self.problems else {})
+
+    def for_page(self) -> dict[str, Any]:
+        """Return it as the page shows it."""
+        words = " ".join(self.problems) or _SAID.get(self.state) or self._stage_now().words
+        return {
+            "id": self.id,
+            "state": self.state,
+            "name": self.name or self.kind,
+            "address": self.address,
+            "share": self.stage.share,
+            "words": words,
+            "ended": self.ended,
+            "failed": bool(self.problems),
+        }
+
+    def _stage_now(self) -> Stage:
+        return self.stage if self.began_s is None else replace(self.stage, elapsed_s=monotonic() - self.began_s)
 
     def changed(self, **values: Any) -> "Job":
         """Return it with other values."""
@@ -206,7 +231,7 @@ def work_in_process(request: Mapping[str, Any], paths: Mapping[str, str], sent: 
             told.send(message)
 
     def stage(state: Stage) -> None:
-        tell("running", {"what": state.what, "done": state.done, "total": state.total})
+        tell("running", {"stage": state})
 
     progress = _Stoppable(stage)
     threading.Thread(target=_stop_when_asked, args=(told, progress), daemon=True).start()
@@ -287,12 +312,14 @@ class Jobs:
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(MOST_RUNNING, thread_name_prefix="job")
 
-    def start(self, request: Request, sent: bytes | None = None) -> Job:
+    def start(self, request: Request, sent: bytes | None = None, *, name: str = "", address: str = "") -> Job:
         """Return the job of a request, started unless it runs or is done already.
 
         Args:
             request: What is asked.
             sent: The file that some kinds are about, kept until the job has ended.
+            name: What the page calls it.
+            address: Of the view that shows it.
 
         Raises:
             Refusal: Too many wait, there is no such kind of work, or its file is missing.
@@ -309,7 +336,8 @@ class Jobs:
                 raise Refusal(429, "too much work is waiting; ask again when some of it is done")
             self._kill(request.id)  # it was asked to stop, and may take a while
             attempt = self._known[request.id].attempt + 1 if request.id in self._known else 1
-            self._known[request.id] = job = Job(id=request.id, kind=request.kind, attempt=attempt)
+            job = Job(id=request.id, kind=request.kind, name=name, address=address, began_s=monotonic())
+            self._known[request.id] = job = job.changed(attempt=attempt)
         self.folder.keep_request(request)
         if sent is not None:
             self.folder.keep_sent(request.id, attempt, sent)
@@ -320,6 +348,18 @@ class Jobs:
         """Return a job, also one of a server before this one; None for an unknown id."""
         with self._lock:
             return self._find(identifier)
+
+    def listed(self, named: Sequence[str] = ()) -> list[Job]:
+        """Return the jobs that run, those of the page that ended and were not looked at since, and those named."""
+        with self._lock:
+            asked = {one.id: one for name in named if (one := self._find(name))}
+            return list((asked | {one.id: one for one in self._known.values() if not one.ended or one.address}).values())
+
+    def look_at(self, identifier: str) -> None:
+        """Note that somebody saw how a job ended: it is not listed any more."""
+        with self._lock:
+            if (job := self._known.get(identifier)) and job.ended:
+                self._known[identifier] = job.changed(address="")
 
     def result(self, identifier: str) -> Mapping[str, Any] | None:
         """Return what a finished job found: ``document`` and ``piece``."""

@@ -110,6 +110,7 @@ def _answered(view: View, asked: Asked, jobs: Jobs) -> Mapping[str, Any]:
 
 def _of_job(request: Work, jobs: Jobs) -> Mapping[str, Any]:
     """What a job found or, until it has, how far it is."""
+    jobs.look_at(request.id)
     result = jobs.result(request.id)
     if result is not None:
         return {"piece": piece_of(result), "files": _files(result)}
@@ -130,7 +131,8 @@ async def start(view: View, request: Request) -> Response:
 
     def started() -> Any:
         work = view.job(asked) if view.job else None
-        return jobs.start(work).to_dict() if work else {}
+        address = f"/{view.name}?{asked.query}"
+        return jobs.start(work, name=f"{view.title}: {_name(asked)}", address=address).for_page() if work else {}
 
     try:
         found = await run_in_threadpool(started)
@@ -141,6 +143,13 @@ async def start(view: View, request: Request) -> Response:
     if "application/json" in request.headers.get("accept", ""):
         return JSONResponse(found, 202)
     return RedirectResponse(f"/{view.name}?{asked.query}", 303)
+
+
+def _name(asked: Asked) -> str:
+    """What work is about, in a few words."""
+    model, cluster = asked.option("model", "own model"), asked.option("cluster", "own cluster")
+    study = asked.option("study", "own")
+    return asked.option("suite") or (study if study != "own" else f"{model} on {cluster}")
 
 
 def _by_key(problems: Sequence[str], asked: Asked) -> Mapping[str, str]:
