@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -87,11 +87,47 @@ def _html(view: View, asked: Asked, jobs: Jobs, *, is_fragment: bool) -> tuple[s
         values["problems"] = _by_key(error.problems, asked)
         values["general"] = [problem for problem in error.problems if problem not in values["problems"].values()]
     values |= {"view": view, "asked": asked, "links": _links(view, asked)}
+    values["sentence"] = sentence(asked.values) if view.shares_scenario else ()
     if is_fragment:
         return render("fragment.html", **values), 422 if values["problems"] or values["general"] else 200
     template = f"{view.name}.html" if f"{view.name}.html" in _templates().list_templates() else "view.html"
     values["views"] = views()
     return render(template, **values, **view.context(asked)), 200
+
+
+_VERBS: Final = {"pretrain": "Train", "finetune": "Fine-tune", "generate": "Generate with", "serve": "Serve"}
+_SIZES: Final = {
+    "workload.global_batch": "{} x",
+    "workload.batch": "{} x",
+    "workload.sequence_length": "{} tokens",
+    "workload.prompt_tokens": "{} +",
+    "workload.requests.prompt_tokens": "{} +",
+    "workload.output_tokens": "{} tokens",
+    "workload.requests.output_tokens": "{} tokens",
+    "workload.arrival.rate": "at {} requests/s",
+    "workload.arrival.concurrency": "for {} clients",
+    "workload.total_tokens": "for {} tokens in all",
+    "plan.framework": "with {}",
+}
+"""How the sentence tells each field."""
+
+
+def sentence(values: Mapping[str, str]) -> Sequence[tuple[str, str]]:
+    """Return a scenario as one sentence: its words, each with the key of the field that it tells; empty for none."""
+    model = "your config.json" if "config" in values else values.get("model", "a model")
+    devices, times, device = values.get("cluster", "some devices").partition("x ")
+    return [
+        (_VERBS.get(values.get("workload.task", "pretrain"), "Run"), "workload.task"),
+        (model, "config" if "config" in values else "model"),
+        ("on", ""),
+        (f"{devices} x {device.strip()}" if times else devices, "cluster"),
+        *((told.format(_grouped(values[key])), key) for key, told in _SIZES.items() if key in values),
+    ]
+
+
+def _grouped(text: str) -> str:
+    """A number with its thousands apart; any other text as it is."""
+    return f"{int(text):,}" if text.isascii() and text.isdigit() else text
 
 
 def _links(view: View, asked: Asked) -> Mapping[str, str]:

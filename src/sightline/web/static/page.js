@@ -10,6 +10,8 @@ const status = document.getElementById("status");
 const OPENED = "#ask";
 let asking = null;
 let waiting = 0;
+/** The field that is being changed: its changes until it is left are one step back. */
+let editing = null;
 /** The question whose work is to begin, kept until that is answered: another may overtake it. */
 let pressed = null;
 const MOST_TRIES = 250;
@@ -53,10 +55,57 @@ function followTask() {
   }
 }
 
+/** Puts a query into the form: what has no field of its own becomes a line of further keys, or an option of the view. */
+function fill(asked) {
+  for (const one of form.querySelectorAll("input[type=hidden][data-option]")) one.remove();
+  const more = form.elements.namedItem("more");
+  if (more) more.value = asked.get("more") ?? "";
+  for (const control of form.elements) {
+    if (!control.name || control === more || ["button", "submit"].includes(control.type)) continue;
+    const value = asked.get(control.name);
+    if (control.type === "radio") { control.checked = value === null ? control.defaultChecked : control.value === value; continue; }
+    if (control.tagName === "SELECT" && value && ![...control.options].some((one) => one.value === value)) control.add(new Option(value));
+    control.value = value ?? (control.tagName === "SELECT" ? (control.options[0]?.value ?? "") : "");
+  }
+  const named = new Set([...form.elements].map((one) => one.name));
+  for (const [key, value] of asked) {
+    if (named.has(key)) continue;
+    if (key.includes(".") && more) more.value += `${more.value ? "\n" : ""}${key}: ${value}`; else setOption(key, value);
+  }
+  followTask();
+  form.dispatchEvent(new Event("filled"));
+}
+
+/** An option of the view that no field shows; an empty one goes. */
+function setOption(name, value) {
+  const control = form.elements.namedItem(name);
+  if (control) { control.value = value; return; }
+  const added = document.createElement("input");
+  Object.assign(added, { type: "hidden", name, value });
+  added.dataset.option = "";
+  form.append(added);
+}
+
+/** Opens what a field lies in, and goes to it. */
+function goTo(key) {
+  const control = controlOf(key);
+  if (!control) return;
+  openForm(true);
+  for (let around = control.closest("details"); around; around = around.parentElement.closest("details")) around.open = true;
+  control.focus();
+  control.select?.();
+}
+
+/** The form is a drawer where there is no room for it beside the answer. */
+function openForm(is) {
+  form.classList.toggle("open", is);
+  document.querySelector("[data-edit]")?.setAttribute("aria-expanded", String(is));
+}
+
 /** The enabled control of a dotted key, or of the part of the scenario that it lies in. */
 function controlOf(key) {
   for (let name = key; name; name = name.includes(".") ? name.slice(0, name.lastIndexOf(".")) : "") {
-    const found = [...form.querySelectorAll(`[name="${CSS.escape(name)}"]`)].find((one) => !one.disabled);
+    const found = [...form.elements].find((one) => one.name === name && !one.disabled);
     if (found) return found;
   }
   return null;
@@ -128,15 +177,20 @@ async function show(found, isCurrent) {
     if (opened.has(one.textContent)) one.parentElement.open = true;
   }
   document.getElementById("job")?.remove();
+  const focused = answer.contains(document.activeElement) ? document.activeElement.id : "";
   answer.replaceChildren(...found.childNodes);
+  if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
   const state = answer.querySelector(".form-state");
   if (state && form) tellForm(JSON.parse(state.textContent));
   await draw(answer);
   answer.dispatchEvent(new CustomEvent("answered", { bubbles: true }));
 }
 
-/** Asks for the answer to the fields as they are now. An answer that a newer question overtook is dropped. */
-async function ask() {
+/**
+ * Asks for the answer to the fields as they are now. An answer that a newer question overtook is dropped. `step` begins a
+ * new entry of the browser's history, which Back returns from.
+ */
+async function ask(step = false) {
   asking?.abort();
   clearTimeout(waiting);
   waiting = 0;
@@ -147,7 +201,9 @@ async function ask() {
   const starts = pressed === String(asked);
   if (!starts) pressed = null;
   const hash = starts && location.hash === OPENED ? "" : location.hash;
-  history.replaceState(null, "", `${location.pathname}${asked.size ? `?${asked}` : ""}${hash}`);
+  const address = `${location.pathname}${asked.size ? `?${asked}` : ""}${hash}`;
+  const isNew = step && String(asked) !== history.state?.query;
+  history[isNew ? "pushState" : "replaceState"]({ query: String(asked), at: (history.state?.at ?? 0) + isNew }, "", address);
   answer.setAttribute("aria-busy", "true");
   const later = setTimeout(() => isCurrent() && say("Working ..."), 400);
   try {
@@ -158,6 +214,8 @@ async function ask() {
     if (!isCurrent()) return;
     if (starts) pressed = null;
     shareScenario(found);
+    const told = found.querySelector("template.sentence");
+    if (told) document.getElementById("sentence")?.replaceChildren(told.content);
     if (form) clearProblems();
     if (response.ok) {
       showRemaining([]);
@@ -212,9 +270,16 @@ function shareScenario(found) {
   }
 }
 
-function soon(milliseconds) {
+function soon(milliseconds, step = false) {
   clearTimeout(waiting);
-  waiting = setTimeout(() => { waiting = 0; ask(); }, milliseconds);
+  waiting = setTimeout(() => { waiting = 0; ask(step); }, milliseconds);
+}
+
+/** Takes up what a control says; its first change begins a step, those that follow until it is left do not. */
+function changed(control, isSettled) {
+  const steps = editing !== control;
+  editing = isSettled ? null : control;
+  soon(isSettled ? 0 : 250, steps);
 }
 
 const isAsking = () => waiting !== 0 || answer.hasAttribute("aria-busy");
@@ -227,27 +292,78 @@ async function follow(link) {
 
 if (form) {
   followTask();
-  // A phone shows the answer without a long way past the plan's fields.
-  const plan = [...form.querySelectorAll(".group")].at(-1);
-  if (NARROW.matches && plan && !plan.querySelector(".field-problem:not(:empty)")) plan.open = false;
-  form.addEventListener("change", () => { followTask(); soon(0); });
-  form.addEventListener("input", (event) => { if (event.target.tagName !== "SELECT") soon(250); });
-  form.addEventListener("submit", (event) => { event.preventDefault(); pressed = String(query()); soon(0); });
+  history.replaceState({ query: String(query()), at: history.state?.at ?? 0 }, "");
+  document.addEventListener("change", (event) => {
+    const control = event.target;
+    if (control.form !== form || control.dataset.slides) return;
+    if (control.dataset.clears) setOption(control.dataset.clears, "");
+    followTask();
+    changed(control, true);
+  });
+  document.addEventListener("input", (event) => {
+    const control = event.target;
+    if (control.dataset.slides) { slide(control); return; }
+    if (control.form === form && control.tagName !== "SELECT" && !("settles" in control.dataset)) changed(control, false);
+  });
+  form.addEventListener("submit", (event) => { event.preventDefault(); openForm(false); pressed = String(query()); soon(0); });
+  addEventListener("popstate", (event) => {
+    editing = null;
+    fill(new URLSearchParams(event.state?.query ?? location.search));
+    soon(0);
+  });
 }
 
+/** A slider of a sweep sets the field of the scenario to one of its values. */
+function slide(slider) {
+  const control = controlOf(slider.dataset.slides);
+  const value = slider.dataset.values.split(",")[Number(slider.value)]?.trim();
+  if (!control || value === undefined || control.value === value) return;
+  control.value = value;
+  changed(slider, false);
+}
+
+/** Shows another address of this view without leaving the page. */
+function showAddress(search) {
+  fill(new URLSearchParams(search));
+  soon(0, true);
+}
+
+const isPlain = (event) => event.button === 0 && !(event.ctrlKey || event.metaKey || event.shiftKey);
+
 document.addEventListener("click", (event) => {
-  const link = event.target.closest?.("a[data-view]");
-  const isPlain = event.button === 0 && !(event.ctrlKey || event.metaKey || event.shiftKey);
-  if (link && isPlain && form && isAsking()) {
-    event.preventDefault();
-    follow(link);
+  const link = event.target.closest?.("a[href]");
+  if (link && isPlain(event) && form && !link.hasAttribute("download") && link.origin === location.origin) {
+    if (link.pathname === location.pathname && answer.contains(link)) {
+      event.preventDefault();
+      showAddress(link.search);
+    } else if (link.dataset.view && isAsking()) {
+      event.preventDefault();
+      follow(link);
+    }
   }
   const button = event.target.closest?.("button");
-  if (button?.matches("[data-copy-link]")) copy(button, location.href);
-  if (button?.matches("[data-copy]")) {
-    const command = button.closest("details").querySelector("pre");
-    copy(button, command.textContent, command);
+  if (!button) return;
+  if (button.matches("[data-copy-link]")) copy(button, location.href);
+  if (!form) return;
+  if ("pin" in button.dataset) {
+    const here = String(new URLSearchParams([...query()].filter(([key]) => key.includes(".") || ["model", "cluster", "config", "more"].includes(key))));
+    setOption("baseline", button.dataset.pin === "here" ? here : button.dataset.pin);
+    soon(0, true);
   }
+  if (button.dataset.field) goTo(button.dataset.field);
+  if (button.matches("[data-edit]")) openForm(!form.classList.contains("open"));
+});
+
+document.addEventListener("keydown", (event) => {
+  const tab = event.target.closest?.('[role="tab"]');
+  const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+  if (tab && by) {
+    const tabs = [...tab.parentElement.children];
+    const next = tabs[(tabs.indexOf(tab) + by + tabs.length) % tabs.length];
+    next.focus();
+    next.click();
+  }
+  if (event.key === "Escape" && form) openForm(false);
 });
 
 /** Parts of an answer that take longer come after it, once nobody types any more: they would hold up the next answer. */
