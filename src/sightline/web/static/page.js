@@ -33,8 +33,11 @@ function query() {
   return found;
 }
 
-function say(text) {
-  if (status) status.textContent = text;
+/** Tells how the answer is; what nobody has to see is for screen readers alone. */
+function say(text, isSeen = true) {
+  if (!status) return;
+  status.textContent = text;
+  status.classList.toggle("unseen", !isSeen);
 }
 
 /** A pasted model stands in place of a named one, which is not sent then. */
@@ -226,7 +229,7 @@ async function ask(step = false) {
       if (!isCurrent()) return;
       if (job) showJob(job, starts);
       answer.classList.toggle("stale", !isAnswered);
-      say(job ? "" : "The answer is up to date.");
+      say(job ? "" : "The answer is up to date.", false);
       fillLater(isCurrent, 300).catch(() => {});
     } else {
       const sentences = form ? placeProblems(found) : [found.textContent.trim()];
@@ -292,6 +295,9 @@ async function follow(link) {
 
 if (form) {
   followTask();
+  for (const [key, value] of new URLSearchParams(location.search)) {
+    if (!key.includes(".") && !form.elements.namedItem(key)) setOption(key, value);
+  }
   history.replaceState({ query: String(query()), at: history.state?.at ?? 0 }, "");
   document.addEventListener("change", (event) => {
     const control = event.target;
