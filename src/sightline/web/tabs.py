@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 from sightline.answers import outline as out
 from sightline.answers.profile import evidence_part, label_of, modules_table, stage_tables
 from sightline.errors import InputError, prefixed
-from sightline.render.html import Piece, joined, outline_piece
+from sightline.render.html import Piece, joined, outline_piece, section
 from sightline.web.pages import render
 from sightline.web.request import SWEPT, Asked, read
 
@@ -105,7 +105,18 @@ def _sweep(asked: Asked, profile: "Profile") -> Piece:
     profiles = [predict(one) for one in loaded.scenarios]
     names = ("heat-map",) if len(sweep) > 1 else ("scaling", "throughput-latency", "time")
     label = f"sweep of {' and '.join(sweep)}"
-    return joined(head, _parts(charted(asked, profiles, label, *names), *swept_parts(profiles, loaded.cells)))
+    found = _parts(charted(asked, profiles, label, *names), *swept_parts(profiles, loaded.cells))
+    return joined(head, found, render("later.html", address=f"/predict/depends?{asked.answer_query}", lines=12))
+
+
+def depends(asked: Asked) -> Piece:
+    """Return how much each number of the hardware, and each single change of the plan, would change the answer."""
+    from sightline.anchors.corrected import sensitivity
+    from sightline.answers.analyses import sensitivity_outline
+
+    parts = sensitivity_outline(sensitivity(asked.scenario()), "predict-depends").parts
+    shown = [part for part in parts if isinstance(part, out.Charts | out.Rows)]
+    return section("What it depends on", _parts(*shown), level=3)
 
 
 def _trust(_: Asked, profile: "Profile") -> Piece:
