@@ -20,7 +20,7 @@ from sightline.web.fields import TRAINING, form_state, groups
 from sightline.web.jobs import Request
 from sightline.web.pages import render
 from sightline.web.request import BASELINE, Asked, with_change
-from sightline.web.tabs import scenario_text, tabs_piece
+from sightline.web.tabs import depends, scenario_text, tabs_piece
 from sightline.web.views import View, Work, attached, download, found, later
 
 if TYPE_CHECKING:
@@ -168,6 +168,7 @@ PREDICT: Final = View(
     further=(
         later("/better", _better),
         later("/why", _limits),
+        later("/depends", depends),
         download("/answer.json", _json),
         download("/answer.csv", _csv),
         download("/scenario.yaml", _scenario),

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 from sightline.answers import outline as out
 from sightline.answers.profile import evidence_part, label_of, modules_table, stage_tables
 from sightline.errors import InputError, prefixed
-from sightline.render.html import Piece, joined, outline_piece
+from sightline.render.html import Piece, joined, outline_piece, section
 from sightline.web.pages import render
 from sightline.web.request import SWEPT, Asked, read
 
@@ -20,7 +20,7 @@ MOST_SWEPT: Final = 64
 """Scenarios that a sweep of the page may stand for: they are answered at once."""
 _SWEEPS: Final[Mapping[str, Mapping[str, str]]] = {
     "training": {
-        "cluster": "",
+        "devices": "",
         "plan.micro_batch": "1, 2, 4, 8",
         "plan.tensor_parallel": "1, 2, 4, 8",
         "plan.pipeline_parallel": "1, 2, 4, 8",
@@ -32,14 +32,14 @@ _SWEEPS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "generation": {
         "workload.batch": "1, 4, 16, 64, 256",
-        "cluster": "",
+        "devices": "",
         "plan.tensor_parallel": "1, 2, 4, 8",
         "plan.quantization": "none, fp8, w4a16",
         "workload.prompt_tokens": "512, 2048, 8192, 32768",
         "workload.output_tokens": "64, 256, 1024",
     },
 }
-"""Fields that a sweep offers, with its first values; those of the cluster are other counts of its devices."""
+"""Fields that a sweep offers, with its first values; of the devices, other counts of those of the cluster."""
 
 
 def tabs_piece(asked: Asked, profile: "Profile") -> Piece:
@@ -88,24 +88,39 @@ def _sweep(asked: Asked, profile: "Profile") -> Piece:
     from sightline.answers.several import swept_parts
 
     offers = dict(_SWEEPS[profile.task.name])
-    cluster = profile.scenario.cluster
-    if text := asked.values.get("cluster", ""):
-        _, times, device = text.partition("x ")
-        counts = [cluster.devices // 2, cluster.devices, 2 * cluster.devices, 4 * cluster.devices]
-        offers["cluster"] = ", ".join(f"{one}x {device}" for one in counts if one) if times else text
-    keys = [asked.option(f"vary{at}") for at in (1, 2)]
-    keys[0] = keys[0] or next(iter(offers))
-    values = [asked.option(f"values{at}") or offers.get(key, "") for at, key in enumerate(keys, 1)]
-    fields = [(f"{at}", key, text) for at, key, text in zip((1, 2), keys, values, strict=True)]
-    now = {key: asked.values.get(key, "") for key in keys}
-    head = render("sweep.html", fields=fields, offers=offers, now=now)
-    sweep = {key: Asked({f"{SWEPT}{key}": text}).mapping["sweep"][key] for _, key, text in fields if key and text}
+    cluster = asked.values.get("cluster", "").partition("x ")
+    count = int(cluster[0]) if cluster[0].isdigit() else 0
+    offers["devices"] = ", ".join(str(one) for one in (count // 2, count, 2 * count, 4 * count) if one)
+    if not count:
+        del offers["devices"]
+
+    def swept(key: str, text: str) -> tuple[str, str]:
+        """The key of the scenario, and its values."""
+        counts = [one.strip() for one in text.split(",")]
+        return ("cluster", ", ".join(f"{one}x {cluster[2]}" for one in counts)) if key == "devices" else (key, text)
+
+    keys = [asked.option("vary1", next(iter(offers))), asked.option("vary2")]
+    texts = [asked.option(f"values{at}") or offers.get(key, "") for at, key in enumerate(keys, 1)]
+    stated = [(key, text, *swept(key, text)) for key, text in zip(keys, texts, strict=True)]
+    head = render("sweep.html", fields=stated, offers=offers, values=asked.values)
+    sweep = {key: Asked({f"{SWEPT}{key}": text}).mapping["sweep"][key] for *_, key, text in stated if key and text}
     with prefixed("values1: "):
         loaded = read([{**asked.mapping, "sweep": sweep}], MOST_SWEPT)
     profiles = [predict(one) for one in loaded.scenarios]
     names = ("heat-map",) if len(sweep) > 1 else ("scaling", "throughput-latency", "time")
     label = f"sweep of {' and '.join(sweep)}"
-    return joined(head, _parts(charted(asked, profiles, label, *names), *swept_parts(profiles, loaded.cells)))
+    found = _parts(charted(asked, profiles, label, *names), *swept_parts(profiles, loaded.cells))
+    return joined(head, found, render("later.html", address=f"/predict/depends?{asked.answer_query}", lines=12))
+
+
+def depends(asked: Asked) -> Piece:
+    """Return how much each number of the hardware, and each single change of the plan, would change the answer."""
+    from sightline.anchors.corrected import sensitivity
+    from sightline.answers.analyses import sensitivity_outline
+
+    parts = sensitivity_outline(sensitivity(asked.scenario()), "predict-depends").parts
+    shown = [part for part in parts if isinstance(part, out.Charts | out.Rows)]
+    return section("What it depends on", _parts(*shown), level=3)
 
 
 def _trust(_: Asked, profile: "Profile") -> Piece:

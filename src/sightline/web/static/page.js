@@ -33,8 +33,11 @@ function query() {
   return found;
 }
 
-function say(text) {
-  if (status) status.textContent = text;
+/** Tells how the answer is; what nobody has to see is for screen readers alone. */
+function say(text, isSeen = true) {
+  if (!status) return;
+  status.textContent = text;
+  status.classList.toggle("unseen", !isSeen);
 }
 
 /** A pasted model stands in place of a named one, which is not sent then. */
@@ -213,6 +216,7 @@ async function ask(step = false) {
     await waitWhile(() => isCurrent() && isHeld());
     if (!isCurrent()) return;
     if (starts) pressed = null;
+    remember(asked);
     shareScenario(found);
     const told = found.querySelector("template.sentence");
     if (told) document.getElementById("sentence")?.replaceChildren(told.content);
@@ -226,7 +230,7 @@ async function ask(step = false) {
       if (!isCurrent()) return;
       if (job) showJob(job, starts);
       answer.classList.toggle("stale", !isAnswered);
-      say(job ? "" : "The answer is up to date.");
+      say(job ? "" : "The answer is up to date.", false);
       fillLater(isCurrent, 300).catch(() => {});
     } else {
       const sentences = form ? placeProblems(found) : [found.textContent.trim()];
@@ -266,9 +270,21 @@ function jobPlace() {
 function shareScenario(found) {
   const queries = JSON.parse(found.querySelector(".links")?.textContent ?? "{}");
   for (const link of document.querySelectorAll("a[data-view]")) {
-    if (link.dataset.view in queries) link.search = queries[link.dataset.view];
+    if (link.dataset.view in queries) link.search = String(withLast(link.dataset.view, new URLSearchParams(queries[link.dataset.view])));
   }
 }
+
+/** A view of another task shows its own last scenario again, for the model and the cluster at hand. */
+function withLast(view, taken) {
+  const last = new URLSearchParams(sessionStorage.getItem(`last-${view}`) ?? "");
+  if (taken.has("workload.task") || !last.size) return taken;
+  for (const key of ["model", "config", "cluster"]) last.delete(key);
+  for (const [key, value] of taken) last.set(key, value);
+  return last;
+}
+
+/** Remembers what this tab of the browser asked this view last. */
+const remember = (asked) => sessionStorage.setItem(`last-${location.pathname.slice(1)}`, String(asked));
 
 function soon(milliseconds, step = false) {
   clearTimeout(waiting);
@@ -292,6 +308,9 @@ async function follow(link) {
 
 if (form) {
   followTask();
+  for (const [key, value] of new URLSearchParams(location.search)) {
+    if (!key.includes(".") && !form.elements.namedItem(key)) setOption(key, value);
+  }
   history.replaceState({ query: String(query()), at: history.state?.at ?? 0 }, "");
   document.addEventListener("change", (event) => {
     const control = event.target;
@@ -383,6 +402,8 @@ if (answer) {
   NARROW.addEventListener("change", () => ask());
   const state = answer.querySelector(".form-state");
   if (state && form) tellForm(JSON.parse(state.textContent));
+  if (form && location.search) remember(query());
+  shareScenario(answer);
   await draw(answer);
   // A link to work that is not done yet does it; a view that was only opened, alone or from another one, does not.
   const job = answer.querySelector("form.job");

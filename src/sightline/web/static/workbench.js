@@ -2,6 +2,10 @@
 import "./jobs.js";
 const KEPT = 8;
 const STORE = "sightline-tray";
+/** Options that say how a scenario is shown. */
+const SHOWN = ["tab", "baseline", "go", "vary1", "values1", "vary2", "values2"];
+/** Differences from the scenario at hand that a chip names; one with more is told by its sentence. */
+const MOST_NAMED = 3;
 const tray = document.getElementById("tray");
 const [undo, redo] = ["undo", "redo"].map((name) => document.querySelector(`[data-${name}]`));
 
@@ -27,7 +31,7 @@ const kept = () => JSON.parse(localStorage.getItem(STORE) ?? "[]");
 /** The scenario at hand: the query of its address without what only says how it is shown. */
 function atHand() {
   const asked = new URLSearchParams(history.state?.query ?? location.search);
-  for (const name of ["tab", "baseline", "go"]) asked.delete(name);
+  for (const name of SHOWN) asked.delete(name);
   return String(asked);
 }
 
@@ -43,13 +47,21 @@ function keep() {
 
 const compared = (a, b) => `/compare?${new URLSearchParams({ a, b })}`;
 
+/** What is other than in the scenario at hand, if that is little. */
+function differences(query) {
+  const [one, now] = [new URLSearchParams(query), new URLSearchParams(atHand())];
+  const keys = [...new Set([...one.keys(), ...now.keys()])].filter((key) => one.get(key) !== now.get(key));
+  const words = keys.map((key) => `${key.split(".").at(-1).replaceAll("_", " ")} ${one.get(key) ?? "auto"}`);
+  return words.length && words.length <= MOST_NAMED ? words.join(", ") : "";
+}
+
 function chip({ path, query, words }) {
   const found = document.createElement("span");
   found.className = "chip";
   found.draggable = true;
   const link = document.createElement("a");
   link.href = `${path}?${query}`;
-  link.textContent = words;
+  link.textContent = differences(query) || words;
   link.title = words;
   found.append(link);
   if (query !== atHand()) {
