@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 MOST_SCENARIOS: Final = 64
 """That a sweep of a page may stand for: they are answered at once."""
-MORE, CONFIG = "more", "config"
-"""Fields that hold further keys as YAML, and a pasted ``config.json``."""
+MORE, CONFIG, ANCHOR = "more", "config", "anchor"
+"""Fields that hold further keys as YAML, a pasted ``config.json``, and what was measured of which scenario."""
 _WIDE: Final = "wide"
 """What the script says of a screen that shows no narrow forms of charts."""
 _NOT_STATE: Final = ("fragment", _WIDE)
-_HEADS: Final = ("name", "model", "cluster", "workload", "plan", "sweep", "measured")
+_HEADS: Final = ("name", "model", "cluster", "workload", "plan", "sweep", "measured", "unread")
 """First words of the keys of a scenario."""
 
 
@@ -59,13 +59,14 @@ class Asked:
 
     @property
     def scenario_query(self) -> str:
-        """The query that shows the same scenario in another view."""
-        return urlencode(self.scenario_values)
+        """The query that shows the same scenario in another view, with what was measured of it."""
+        return self.query_for(lambda *_: True)
 
     def query_for(self, takes: Callable[[str, str], bool]) -> str:
         """Return the query that shows the same scenario in a view that takes some keys of a task's."""
         task = self.values.get("workload.task", "")
-        return urlencode({key: value for key, value in self.scenario_values.items() if takes(key, task)})
+        measured = {ANCHOR: self.values[ANCHOR]} if ANCHOR in self.values else {}
+        return urlencode({k: value for k, value in self.scenario_values.items() if takes(k, task)} | measured)
 
     def further(self, fields: Iterable[str]) -> str:
         """Return what belongs in the text of further keys: that text, and keys of the scenario without a field."""
@@ -78,6 +79,8 @@ class Asked:
         """The scenario as a file would state it; raise `InputError` for fields that hold no values."""
         found: dict[str, Any] = {}
         stated = {key: text for key, text in self.scenario_values.items() if key not in (MORE, CONFIG)}
+        if "workload.trace" in stated:  # a form sends the sizes that it starts with too
+            stated = {key: text for key, text in stated.items() if not key.startswith("workload.requests.")}
         # A whole part before the keys in it, in whatever order they came.
         for key in sorted(stated, key=lambda key: key.count(".")):
             if key.startswith("sweep."):

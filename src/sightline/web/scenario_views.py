@@ -17,6 +17,7 @@ from sightline.render.html import Piece, charts_piece, joined, outline_piece
 from sightline.scenario import GenerationScenario, Scenario
 from sightline.web.fields import TRAINING, form_state, groups
 from sightline.web.jobs import Request
+from sightline.web.opened import anchored
 from sightline.web.pages import render
 from sightline.web.request import Asked, with_change
 from sightline.web.views import View, Work, attached, download, found, later
@@ -60,7 +61,7 @@ def scenario_form(_: Asked) -> Mapping[str, Any]:
 def _profile(query: str) -> "Profile":
     from sightline.planning.unfit import with_launched_advice
 
-    return with_launched_advice(predict(Asked.of(parse_qsl(query)).scenario()))
+    return with_launched_advice(anchored(Asked.of(parse_qsl(query))))
 
 
 def _command(asked: Asked) -> str:
