@@ -143,6 +143,7 @@ def _workload() -> Iterator[Field]:
     for key, value in {"count": "512", "prompt_tokens": "1024", "output_tokens": "256"}.items():
         named = f"workload.requests.{key}"
         yield Field(key=named, label=f"requests: {_label(key)}", tasks=("serve",), start=value, needed=True)
+    yield Field(key="workload.trace", label="or their trace", tasks=("serve",), empty="none: open a file")
     yield Field(key="workload.arrival.rate", label="requests per second", tasks=("serve",), is_number=True)
 
 

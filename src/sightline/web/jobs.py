@@ -2,7 +2,6 @@
 
 import json
 import math
-import os
 import re
 import signal
 import threading
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from sightline.commands import COMMANDS
 from sightline.errors import InputError, SightlineError
+from sightline.folders import default_place
 from sightline.on_demand import named
 from sightline.progress import Cancelled, Progress
 from sightline.progress import State as Stage
@@ -127,8 +127,6 @@ class Job:
 
 
 _ID: Final = re.compile(r"[0-9a-f]{20}")
-VARIABLE: Final = "SIGHTLINE_JOBS"
-"""Environment variable with another folder than that of this user's caches."""
 RESULT, PARTIAL = "result", "partial"
 """What a job leaves: all that was asked for, or what it had found when it was stopped."""
 _PACKED: Final = b"\x1f\x8b"
@@ -137,14 +135,6 @@ MOST_SENT_S: Final = 7200
 """For which a file that was sent is left to a job that waits."""
 MOST_KEPT: Final = 200
 """Results; the oldest are deleted."""
-
-
-def default_place() -> Path:
-    """Return the folder that the environment names, else one of this user's caches."""
-    if named := os.environ.get(VARIABLE):
-        return Path(named)
-    caches = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(caches) / "sightline" / "jobs"
 
 
 class Folder:

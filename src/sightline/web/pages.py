@@ -15,6 +15,7 @@ from sightline.web import assets
 from sightline.web.fields import START
 from sightline.web.jobs import Job, Jobs
 from sightline.web.jobs import Request as Work
+from sightline.web.opened import most_bytes
 from sightline.web.request import Asked
 from sightline.web.security import Refusal, bounded, refused
 from sightline.web.views import View, partial_piece_of, piece_of, views
@@ -33,6 +34,7 @@ def _templates() -> "Environment":
         loader=PackageLoader("sightline.web"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
     environment.globals |= {"static": assets.address, "embedded": embedded, "drawings_of": _drawings}
+    environment.globals["most_bytes"] = most_bytes
     environment.filters["key_id"] = lambda key: key.replace(".", "-")
     return environment
 

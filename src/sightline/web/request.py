@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 MOST_SCENARIOS: Final = 64
 """That a sweep of a page may stand for: they are answered at once."""
-MORE, CONFIG = "more", "config"
-"""Fields that hold further keys as YAML, and a pasted ``config.json``."""
+MORE, CONFIG, ANCHOR = "more", "config", "anchor"
+"""Fields that hold further keys as YAML, a pasted ``config.json``, and what was measured of which scenario."""
 _WIDE: Final = "wide"
 """What the script says of a screen that shows no narrow forms of charts."""
 _NOT_STATE: Final = ("fragment", _WIDE)
 SWEPT: Final = "sweep."
 """Begins the keys of fields that hold several values."""
-BASELINE, ANCHOR = "baseline", "anchor"
-"""The options that every view carries along: a scenario that differences are told to, and what was measured."""
-_HEADS: Final = ("name", "model", "cluster", "workload", "plan", "sweep", "measured")
+BASELINE: Final = "baseline"
+"""The option that every view carries along: a scenario that differences are told to."""
+_HEADS: Final = ("name", "model", "cluster", "workload", "plan", "sweep", "measured", "unread")
 """First words of the keys of a scenario."""
 
 
@@ -63,12 +63,7 @@ class Asked:
 
     @property
     def scenario_query(self) -> str:
-        """The query that shows the same scenario in another view."""
-        return urlencode(self.scenario_values)
-
-    @property
-    def answer_query(self) -> str:
-        """The query that has the same answer: the scenario, and what was measured of it."""
+        """The query of the scenario alone, with what was measured of it."""
         kept = {ANCHOR: self.values[ANCHOR]} if ANCHOR in self.values else {}
         return urlencode({**self.scenario_values, **kept})
 
@@ -89,6 +84,8 @@ class Asked:
         """The scenario as a file would state it; raise `InputError` for fields that hold no values."""
         found: dict[str, Any] = {}
         stated = {key: text for key, text in self.scenario_values.items() if key not in (MORE, CONFIG)}
+        if "workload.trace" in stated:  # a form sends the sizes that it starts with too
+            stated = {key: text for key, text in stated.items() if not key.startswith("workload.requests.")}
         # A whole part before the keys in it, in whatever order they came.
         for key in sorted(stated, key=lambda key: key.count(".")):
             if key.startswith(SWEPT):

@@ -18,6 +18,7 @@ from sightline.render.html import Piece, buttons, joined, outline_piece, paragra
 from sightline.scenario import GenerationScenario, Scenario, ServingScenario
 from sightline.web.fields import TRAINING, form_state, groups
 from sightline.web.jobs import Request
+from sightline.web.opened import anchored
 from sightline.web.pages import render
 from sightline.web.request import BASELINE, Asked, with_change
 from sightline.web.tabs import depends, scenario_text, tabs_piece
@@ -35,7 +36,7 @@ _KEPT: Final = 32
 
 def show_prediction(asked: Asked) -> "Piece":
     """Return the four cards, what to change, and the chosen tab."""
-    profile, query = _profile(asked.answer_query), asked.answer_query
+    profile, query = _profile(asked.scenario_query), asked.scenario_query
     outline = profile_outline(profile, most_charts=0)
     head = replace(outline, about=outline.about[1:], parts=[], scenario=None)
     better = render("later.html", address=f"/predict/better?{query}", lines=5)
@@ -51,12 +52,12 @@ def _baseline(asked: Asked) -> "Profile | None":
         found = _profile(asked.option(BASELINE))
     except InputError:
         return None
-    return found if found.task is _profile(asked.answer_query).task else None
+    return found if found.task is _profile(asked.scenario_query).task else None
 
 
 def prediction_form(asked: Asked) -> Mapping[str, Any]:
     """Return what the plan comes to, and what its framework offers."""
-    return form_state(_profile(asked.answer_query).scenario)
+    return form_state(_profile(asked.scenario_query).scenario)
 
 
 def scenario_form(_: Asked) -> Mapping[str, Any]:
@@ -68,7 +69,7 @@ def scenario_form(_: Asked) -> Mapping[str, Any]:
 def _profile(query: str) -> "Profile":
     from sightline.planning.unfit import with_launched_advice
 
-    return with_launched_advice(predict(Asked.of(parse_qsl(query)).scenario()))
+    return with_launched_advice(anchored(Asked.of(parse_qsl(query))))
 
 
 @lru_cache(_KEPT)
@@ -82,7 +83,7 @@ def _better(asked: Asked) -> "Piece":
     """Changes that would help, as links."""
     from sightline.answers.analyses import better
 
-    part = better(_explanation(asked.answer_query), with_change(asked.scenario_values))
+    part = better(_explanation(asked.scenario_query), with_change(asked.scenario_values))
     return outline_piece(Outline(title="", parts=[part]))
 
 
@@ -90,18 +91,18 @@ def _limits(asked: Asked) -> "Piece":
     """What limits the prediction."""
     from sightline.answers.analyses import limits_outline
 
-    return outline_piece(limits_outline(_explanation(asked.answer_query)), level=3, title_level=3)
+    return outline_piece(limits_outline(_explanation(asked.scenario_query)), level=3, title_level=3)
 
 
 def _json(asked: Asked) -> Response:
     import json
 
-    document = _profile(asked.answer_query).to_dict(tables=True)
+    document = _profile(asked.scenario_query).to_dict(tables=True)
     return attached(json.dumps(document, indent=2, allow_nan=False), "prediction.json")
 
 
 def _csv(asked: Asked) -> Response:
-    return attached(csv_text([line_of(_profile(asked.answer_query))]), "prediction.csv")
+    return attached(csv_text([line_of(_profile(asked.scenario_query))]), "prediction.csv")
 
 
 def _scenario(asked: Asked) -> Response:
@@ -111,7 +112,7 @@ def _scenario(asked: Asked) -> Response:
 def _report(asked: Asked) -> Response:
     from sightline.render.document import outline_page
 
-    query = asked.answer_query
+    query = asked.scenario_query
     outline = profile_outline(_profile(query), changes=_explanation(query).advice)
     found = outline_page(outline, command="sightline predict scenario.yaml")
     return attached(found, "prediction.html")

@@ -12,7 +12,8 @@ from sightline.quantities import SECONDS
 from sightline.render.html import outline_piece
 from sightline.web.fields import Field, Group, completed, groups
 from sightline.web.jobs import Request
-from sightline.web.request import Asked, read
+from sightline.web.opened import learned
+from sightline.web.request import ANCHOR, Asked, read
 from sightline.web.views import View, Work, found
 
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ def job(asked: Asked) -> Request:
         mapping["sweep"] = {**mapping.get("sweep", {}), **_rates(asked)}
     if think := asked.option("think_time"):
         options["think_time"] = think
+    if anchors := asked.option(ANCHOR):
+        options[ANCHOR] = anchors
     check(mapping, options)
     return Request(kind="simulate", mapping=mapping, options=options)
 
@@ -70,7 +73,9 @@ def context(_: Asked) -> Mapping[str, Any]:
 def _groups() -> tuple[Group, ...]:
     what, workload, plan = groups(TASKS)
     engine = tuple(field for field in plan.fields if field.key.removeprefix("plan.") in _ENGINE)
-    requests = tuple(_request(field) for field in workload.fields if field.key.startswith("workload.requests."))
+    requests = tuple(
+        _request(field) for field in workload.fields if field.key.startswith(("workload.requests.", "workload.trace"))
+    )
     return (
         what,
         Group(title="Find", fields=tuple(_find())),
@@ -83,6 +88,8 @@ def _groups() -> tuple[Group, ...]:
 def _request(field: Field) -> Field:
     """Lengths may be distributions."""
     name = field.label.removeprefix("requests: ")
+    if field.key == "workload.trace":
+        return field
     if field.key.endswith("count"):
         return replace(field, label="requests")
     mean = 1024 if "prompt" in name else 256
@@ -126,7 +133,8 @@ def simulate_loads(mapping: Mapping[str, Any], options: Mapping[str, Any], progr
 
     loaded, loads = check(mapping, options)
     capacity, intervals = bool(options.get("capacity")), bool(options.get("intervals", True))
-    answers, capacities = simulated(loads, progress, capacity=capacity, intervals=intervals)
+    known = learned(options[ANCHOR]) if options.get(ANCHOR) else None
+    answers, capacities = simulated(loads, progress, known, capacity=capacity, intervals=intervals)
     documents = [answer.to_dict() for answer in answers]
     outline = serving_outline(answers, capacities, loaded.cells[: len(answers)], think_s=_think_s(options))
     return {**found(documents if loaded.is_list else documents[0], outline_piece(outline)), "files": _files(answers)}
@@ -166,7 +174,7 @@ def _files(answers: "list[Profile]") -> Mapping[str, str]:
     return {"requests.csv": request_table(outcome).write_csv()}
 
 
-WORK: Final = Work(simulate_loads, ("capacity", "intervals", "think_time"))
+WORK: Final = Work(simulate_loads, ("capacity", "intervals", "think_time", ANCHOR))
 VIEW: Final = View(
     name="serve",
     title="Serve",

@@ -16,9 +16,10 @@ from starlette.responses import JSONResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import BaseRoute, Mount, Route
 
 from sightline.errors import InputError, reason
-from sightline.web import assets, explain_view
+from sightline.web import assets
 from sightline.web.fields import START
 from sightline.web.jobs import Jobs
+from sightline.web.opened import PATH, most_bytes, open_route
 from sightline.web.pages import respond, start
 from sightline.web.request import Asked
 from sightline.web.security import App, Guard, Receive, Scope, Send, refused
@@ -90,6 +91,7 @@ def create_app(jobs: Jobs | None = None) -> App:
         Route("/static/{version}/{name}", _file),
         Route("/jobs", _jobs),
         Route("/jobs/{identifier}", _stop_job, methods=["DELETE"]),
+        open_route(),
         *(Route(f"/{view.name}", partial(respond, view), methods=["GET"]) for view in views()),
         *(Route(f"/{view.name}/start", partial(start, view), methods=["POST"]) for view in views() if view.job),
         Mount("/api/v1", _OnDemand(kept)),
@@ -97,7 +99,7 @@ def create_app(jobs: Jobs | None = None) -> App:
     ]
     application = Starlette(routes=routes, exception_handlers={HTTPException: _nothing_there})
     application.state.jobs = kept
-    return Guard(application, {explain_view.PATH: explain_view.most_bytes()})
+    return Guard(application, {PATH: most_bytes()})
 
 
 class _OnDemand:

@@ -64,8 +64,8 @@ def charted(asked: Asked, answer: Any, label: str, *names: str) -> out.Charts:
 
 
 def _time(asked: Asked, profile: "Profile") -> Piece:
-    limits = render("later.html", address=f"/predict/why?{asked.answer_query}", lines=12)
-    more = out.Links(links=[out.Link("Explain every module", f"/explain?{asked.answer_query}")])
+    limits = render("later.html", address=f"/predict/why?{asked.scenario_query}", lines=12)
+    more = out.Links(links=[out.Link("Explain every module", f"/explain?{asked.scenario_query}")])
     return _parts(charted(asked, profile, label_of(profile), "time")) + limits + _parts(modules_table(profile), more)
 
 
@@ -110,7 +110,7 @@ def _sweep(asked: Asked, profile: "Profile") -> Piece:
     names = ("heat-map",) if len(sweep) > 1 else ("scaling", "throughput-latency", "time")
     label = f"sweep of {' and '.join(sweep)}"
     found = _parts(charted(asked, profiles, label, *names), *swept_parts(profiles, loaded.cells))
-    return joined(head, found, render("later.html", address=f"/predict/depends?{asked.answer_query}", lines=12))
+    return joined(head, found, render("later.html", address=f"/predict/depends?{asked.scenario_query}", lines=12))
 
 
 def depends(asked: Asked) -> Piece:
@@ -131,7 +131,7 @@ def _trust(_: Asked, profile: "Profile") -> Piece:
 
 
 def _files(asked: Asked, profile: "Profile") -> Piece:
-    query = asked.answer_query
+    query = asked.scenario_query
     tools = render("files.html", query=query, command=command(asked), text=scenario_text(asked))
     return joined(tools, _parts(evidence_part(profile)))
 
