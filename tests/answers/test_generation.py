@@ -40,7 +40,7 @@ def test_one_prediction_says_everything_a_reader_asks(generation):
         "1 Wh",
         "per million tokens",
         "TTFT 500 ms (80 %: 400 to 625 ms)",
-        "TPOT 20.0 ms (80 %: 16.0 ms to 25.0 ms)",
+        "TPOT 20.0 ms (80 %: 16.0 to 25.0 ms)",
         "calibrated: constants of this engine",
         "60.0 %",
         "decode: mlp",

@@ -6,15 +6,7 @@ from typing import TYPE_CHECKING
 from sightline.answers import labels, summary, units
 from sightline.answers.outline import BAD, FAINT, GOOD, Charts, Lines, Outline, Part, Rows, Said, Section, Text
 from sightline.explanation.compared import LEVELS, UNKNOWN, Side
-from sightline.explanation.comparison import (
-    LESS,
-    MORE,
-    NO_DIFFERENCE,
-    ONLY_A,
-    ONLY_B,
-    Comparison,
-    Difference,
-)
+from sightline.explanation.comparison import LESS, MORE, NO_DIFFERENCE, ONLY_A, ONLY_B, Comparison, Difference
 from sightline.profile.metrics import metric_of
 from sightline.quantities import percent, relative
 
