@@ -104,7 +104,9 @@ def speeds(profile: Profile, *, in_full: bool = False) -> list[str]:
             continue
         metric, each = profile.task.figures[key], f"{key}_per_device"
         shown, is_unit = figure(profile, key), metric.label == metric.unit
-        more = f" (80 %: {span})" if metric.unit == "s" and (span := interval_of(profile, key)) else ""
+        more = (
+            f" (80 %: {span})" if metric.unit == "s" and (span := interval_of(profile, key)) not in ("", shown) else ""
+        )
         if each in profile.task.details and profile.figure(each) is not None:
             more = f" ({figure(profile, each)} per device)"
         said = f"{metric.label} {shown}"
@@ -284,8 +286,7 @@ def parts(keys: Iterable[str], values: Mapping[str, Any], whole: float) -> list[
 
 def _ends(low: Number, high: Number | None) -> str:
     """An interval of times in words; one without an upper end is a bound."""
-    least = units.seconds(float(low))
-    return f"at least {least}" if high is None else f"{least} to {units.seconds(float(high))}"
+    return f"at least {units.seconds(float(low))}" if high is None else units.seconds_span(float(low), float(high))
 
 
 def interval_of(profile: Profile, key: str) -> str:

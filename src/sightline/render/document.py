@@ -117,6 +117,9 @@ dl { margin: 16px 0; } dt { color: var(--faint); font-size: 12px; } dd { margin:
 table { border-collapse: collapse; margin: 6px 0 14px; }
 th { text-align: left; color: var(--faint); font-weight: normal; font-size: 13px; }
 th, td { padding: 4px 14px 4px 0; border-bottom: 1px solid var(--line); vertical-align: top; }
+tr.strong td { font-weight: 600; }
+.chip { border: 1px solid; border-radius: 9px; padding: 0 7px; font-size: 12px; font-weight: normal;
+  white-space: nowrap; }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 td.sentence { min-width: 170px; }
 pre { background: var(--raised); padding: 12px 14px; border-radius: 6px; overflow-x: auto; font-size: 13px; }

@@ -191,7 +191,7 @@ def _rows(tables: Sequence[out.Rows]) -> Blocks:
         yield True, Group(*_titled(first if len(tables) == 1 else None), _Listed(tables))
         return
     for table in tables:
-        shown = [[_text(cell) for cell in row] for row in table.rows]
+        shown = [[out.text_of(cell) for cell in row] for row in table.rows]
         body: RenderableType = plain_table(table.headings, shown)
         if table.sentences:
             numbers = table.numbers if isinstance(table.numbers, Sequence) else (False, True)
@@ -201,10 +201,6 @@ def _rows(tables: Sequence[out.Rows]) -> Blocks:
 
 def _titled(table: out.Rows | None) -> list[Text]:
     return [Text(table.title, style="dim")] if table is not None and table.title else []
-
-
-def _text(cell: out.Cell) -> str:
-    return cell.text if isinstance(cell, out.Link) else cell
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +249,11 @@ class _Listed:
             for at, heading in enumerate(table.headings)
         ]
         columns = [column for column in columns if {*column.cells} != {_NOTHING}] if table.regroups else columns
-        styles = ["bold" if at in one.strong else "" for one in tables for at in range(len(self._lines(one)))]
+        styles = [
+            "bold" if at in one.strong else "dim" if at in one.faint else ""
+            for one in tables
+            for at in range(len(self._lines(one)))
+        ]
         labels, figures = columns[table.grouped : table.labels], columns[table.labels :]
         if table.figures:
             labels = [_joined(labels, " ")]
@@ -274,7 +274,7 @@ class _Listed:
         return [whole, *(_regrouped(labels, figures) if table.regroups else [])]
 
     def _lines(self, table: out.Rows) -> list[list[str]]:
-        return [[_text(cell) for cell in row] for row in table.rows[: table.most_lines]]
+        return [[*map(out.text_of, row)] for row in table.rows[: table.most_lines]]
 
     def _left_out(self) -> Iterator[str]:
         for table in self.tables:
