@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sightline.answers import labels, units
-from sightline.charts.drawing import SCREEN, Room, basis, rounded
+from sightline.charts.drawing import INPUT_COLOR, PHASE_COLORS, REST, SCREEN, Room, basis, rounded, text_on
 from sightline.charts.figure import Group, Panel, Series, linear, mark, names, specification, words
 from sightline.prediction.schedules.timeline import (
     BACKWARD,
@@ -29,19 +29,17 @@ _DIGIT = 7.5
 """Pixels of a digit and its margin in a bar."""
 COMMUNICATION, WAITING, OPTIMIZER, MORE = "communication", "waiting", "optimizer", "more micro-batches"
 _COLORS = {
-    FORWARD: "#5cbcf0",
-    BACKWARD: "#174a8c",
-    INPUT: "#3f78c2",
-    WEIGHT: "#b078ad",
-    COMMUNICATION: "#c4281f",
-    WAITING: "#eeb41e",
-    OPTIMIZER: "#179e5f",
-    HOST: "#a3a3a3",
-    MORE: "#d9d9d9",
+    FORWARD: PHASE_COLORS["forward"],
+    BACKWARD: PHASE_COLORS["backward"],
+    WEIGHT: PHASE_COLORS["recompute"],
+    INPUT: INPUT_COLOR,
+    OPTIMIZER: PHASE_COLORS["optimizer"],
+    WAITING: PHASE_COLORS["queue"],
+    COMMUNICATION: PHASE_COLORS["communication"],
+    HOST: PHASE_COLORS["host"],
+    MORE: REST,
 }
 """By kind; what is white between them is a bubble."""
-_LIGHT_TEXT, _DARK_TEXT = "#fefefe", "#111111"
-_DARK = (BACKWARD, INPUT)
 _KINDS = {
     TRANSFER: COMMUNICATION,
     ONCE["data parallel"]: COMMUNICATION,
@@ -177,4 +175,4 @@ def _bar(span: Span, window: _Window, pixel_s: float) -> dict[str, Any]:
     bar = {"stage": f"stage {span.stage}", "kind": kind, "micro_batch": number or None, "start_s": start, "end_s": end}
     if not fits:
         return bar
-    return bar | {"text": number, "middle_s": (start + end) / 2, "ink": _LIGHT_TEXT if kind in _DARK else _DARK_TEXT}
+    return bar | {"text": number, "middle_s": (start + end) / 2, "ink": text_on(_COLORS[kind])}

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from sightline.answers import labels, summary, units
 from sightline.answers.analyses import ridges
 from sightline.charts import figure
-from sightline.charts.drawing import FAINT, INK, LINE, PHASE_COLORS, SCREEN, Room, basis, rounded
+from sightline.charts.drawing import FAINT, INK, LINE, PHASE_COLORS, REST, SCREEN, Room, basis, rounded
 from sightline.explanation.limits import peaks_of
 from sightline.prediction.roofline_table import RooflineRow, RooflineTable
 from sightline.profile import IDLE_PHASES, Profile, Row
@@ -175,7 +175,7 @@ def _dots(points: Sequence[dict[str, Any]], room: Room) -> figure.Mark:
     phases = list(dict.fromkeys(point["phase"] for point in points))
     modules = sorted(dict.fromkeys(point["module"] for point in points), key=_REST.__eq__)
     look: dict[str, Any] = {"columns": 5 if room.side_by_side else 2, "labelLimit": 150}
-    grey = {"symbolFillColor": "#7d7d7d", "symbolStrokeColor": "#7d7d7d", "symbolOpacity": 1}
+    grey = {"symbolFillColor": REST, "symbolStrokeColor": REST, "symbolOpacity": 1}
     phase_looks = {phase: named[phase] for phase in phases}
     most = max(point["share"] for point in points) or 1.0
     sizes = [28, 620] if room.side_by_side else [18, 320]
