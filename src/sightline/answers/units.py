@@ -76,6 +76,8 @@ def energy(value_j: float) -> str:
 
 def money(value_usd: float) -> str:
     """Return an amount in US dollars, large ones in thousands, millions and billions."""
+    if 0 < abs(value_usd) < 0.01:
+        return f"${digits(value_usd, 2)}"
     if abs(value_usd) < 10_000:
         return f"${value_usd:,.2f}" if math.isfinite(value_usd) else NOTHING
     return "$" + _scaled(value_usd, 1000.0, ("", "k", "M", "B", "T"), "")
