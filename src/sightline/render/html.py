@@ -148,14 +148,14 @@ def _card(one: out.Said) -> str:
 
 def _bar(one: out.Said) -> str:
     """The parts of a whole as one bar; one with a limit has a tick there, and is as long as its parts if these are."""
-    from sightline.charts.explanation_bars import COLORS
+    from sightline.charts.drawing import LIMIT_COLORS
 
     if not one.bar:
         return ""
     whole, at, found = max(1.0, sum(part.share for part in one.bar)), 0.0, ""
     for part in one.bar:
         width = part.share / whole
-        color = "currentColor" if part.key == "memory_bytes" else COLORS.get(part.key, "#b078ad")
+        color = "currentColor" if part.key == "memory_bytes" else LIMIT_COLORS.get(part.key, "#b078ad")
         color = "currentColor" if one.kind == out.FAINT else color
         label = escape(f"{part.label} {part.value}")
         found += f'<rect x="{at:.2%}" y="2" width="{width:.2%}" height="8" fill="{color}"><title>{label}</title></rect>'

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlencode
 
 from starlette.responses import Response
 
@@ -21,6 +21,7 @@ from sightline.web.jobs import Request
 from sightline.web.opened import anchored
 from sightline.web.pages import render
 from sightline.web.request import BASELINE, Asked, with_change
+from sightline.web.search_views import PLAN
 from sightline.web.tabs import depends, scenario_text, tabs_piece
 from sightline.web.views import View, Work, attached, download, found, later
 
@@ -37,11 +38,12 @@ _KEPT: Final = 32
 def show_prediction(asked: Asked) -> "Piece":
     """Return the four cards, what to change, and the chosen tab."""
     profile, query = _profile(asked.scenario_query), asked.scenario_query
-    outline = profile_outline(profile, most_charts=0)
+    outline = profile_outline(profile, baseline=_baseline(asked), most_charts=0)
     head = replace(outline, about=outline.about[1:], parts=[], scenario=None)
     better = render("later.html", address=f"/predict/better?{query}", lines=5)
     pinned = render("baseline.html", baseline=asked.option(BASELINE), address=f"/predict?{asked.option(BASELINE)}")
-    return joined(pinned, outline_piece(head), better, tabs_piece(asked, profile))
+    answer = [outline_piece(head), better] if profile.fits is not False else [better, outline_piece(head)]
+    return joined(pinned, *answer, tabs_piece(asked, profile))
 
 
 def _baseline(asked: Asked) -> "Profile | None":
@@ -80,10 +82,19 @@ def _explanation(query: str) -> "Explanation":
 
 
 def _better(asked: Asked) -> "Piece":
-    """Changes that would help, as links."""
+    """Changes that would help or, of a plan that does not fit, those that would; and the search of all plans."""
     from sightline.answers.analyses import better
+    from sightline.planning.unfit import nearest_to
 
-    part = better(_explanation(asked.scenario_query), with_change(asked.scenario_values))
+    query, values = asked.scenario_query, asked.scenario_values
+    profile = _profile(query)
+    search = urlencode({key: value for key, value in values.items() if PLAN.takes(key)})
+    part = better(
+        _explanation(query),
+        with_change(values),
+        search=f"/plan?{search}",
+        nearest=nearest_to(profile) if profile.fits is False else (),
+    )
     return outline_piece(Outline(title="", parts=[part]))
 
 
