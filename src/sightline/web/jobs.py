@@ -343,7 +343,9 @@ class Jobs:
         """Return the jobs that run, those of the page that ended and were not looked at since, and those named."""
         with self._lock:
             asked = {one.id: one for name in named if (one := self._find(name))}
-            return list((asked | {one.id: one for one in self._known.values() if not one.ended or one.address}).values())
+            return list(
+                (asked | {one.id: one for one in self._known.values() if not one.ended or one.address}).values()
+            )
 
     def look_at(self, identifier: str) -> None:
         """Note that somebody saw how a job ended: it is not listed any more."""

@@ -41,9 +41,11 @@ def show_prediction(asked: Asked) -> "Piece":
     outline = profile_outline(profile, baseline=_baseline(asked), most_charts=0)
     head = replace(outline, about=outline.about[1:], parts=[], scenario=None)
     better = render("later.html", address=f"/predict/better?{query}", lines=5)
-    pinned = render("baseline.html", baseline=asked.option(BASELINE), address=f"/predict?{asked.option(BASELINE)}")
-    answer = [outline_piece(head), better] if profile.fits is not False else [better, outline_piece(head)]
-    return joined(pinned, *answer, tabs_piece(asked, profile))
+    pinned = Piece(
+        html=render("baseline.html", baseline=asked.option(BASELINE), address=f"/predict?{asked.option(BASELINE)}")
+    )
+    cards = pinned + outline_piece(head)
+    return joined(*((better, cards) if profile.fits is False else (cards, better)), tabs_piece(asked, profile))
 
 
 def _baseline(asked: Asked) -> "Profile | None":
