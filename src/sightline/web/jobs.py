@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
-from multiprocessing import get_context
+from multiprocessing import forkserver, get_all_start_methods, get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
 from time import monotonic
@@ -300,13 +300,20 @@ MOST_WAITING: Final = 12
 MOST_STOPPING_S: Final = 10
 """For which work that was asked to stop may finish what it has."""
 _LOOK_S: Final = 0.05
+_COPIES: Final = "forkserver"
+_LOADED: Final = ["sightline.web.search_views", "sightline.web.serve_view", "sightline.planning.serving.serving_search"]
 
 
 class Jobs:
     """Starts, follows and ends jobs. Any thread may call it."""
 
-    def __init__(self, place: Path | None = None) -> None:
+    def __init__(self, place: Path | None = None, *, prepared: bool = False) -> None:
+        """Take a folder; ``prepared`` begins processes as copies of one that has loaded what work needs."""
         self.folder = Folder(place or default_place())
+        self._copies = prepared and _COPIES in get_all_start_methods()
+        self._context = get_context(_COPIES if self._copies else "spawn")
+        if self._copies:
+            self._context.set_forkserver_preload(_LOADED)
         self._known: dict[str, Job] = {}
         self._running: dict[str, _Running] = {}
         self._lock = threading.Lock()
@@ -343,6 +350,11 @@ class Jobs:
             self.folder.keep_sent(request.id, attempt, sent)
         self._pool.submit(self._supervise, request, attempt)
         return job
+
+    def prepare(self) -> None:
+        """Load what work needs, once, as it may begin soon."""
+        if self._copies:
+            self._pool.submit(forkserver.ensure_running)
 
     def get(self, identifier: str) -> Job | None:
         """Return a job, also one of a server before this one; None for an unknown id."""
@@ -423,11 +435,10 @@ class Jobs:
             self.folder.forget_sent(request.id, attempt)
 
     def _run(self, request: Request, attempt: int) -> None:
-        context = get_context("spawn")
-        ours, theirs = context.Pipe()
+        ours, theirs = self._context.Pipe()
         paths = {what: str(self.folder.path(request.id, what)) for what in (RESULT, PARTIAL)}
         sent = str(self.folder.sent(request.id, attempt) or "")
-        process = context.Process(target=work_in_process, args=(request.to_dict(), paths, sent, theirs), daemon=True)
+        process = self._context.Process(target=work_in_process, args=(request.to_dict(), paths, sent, theirs), daemon=True)
         with self._lock:
             job = self._known[request.id]
             if job.state == "cancelled" or job.attempt != attempt:

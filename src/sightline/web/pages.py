@@ -138,6 +138,8 @@ def _links(view: View, asked: Asked) -> Mapping[str, str]:
 def _answered(view: View, asked: Asked, jobs: Jobs) -> Mapping[str, Any]:
     """What a view answers at once, and what its job found or how far it is."""
     request = view.job(asked) if view.job else None
+    if request:
+        jobs.prepare()
     at_once = view.answer(asked) if view.answer else None
     found = _of_job(request, jobs) if request else {}
     pieces = [piece for piece in (at_once, found.get("piece")) if piece]

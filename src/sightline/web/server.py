@@ -51,7 +51,7 @@ def serve(listening: socket.socket, ready: Callable[[], None]) -> None:
             await super().startup(sockets)
             ready()
 
-    jobs = Jobs()
+    jobs = Jobs(prepared=True)
     app = create_app(jobs)
     config = uvicorn.Config(
         app,
