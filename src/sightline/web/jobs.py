@@ -39,6 +39,7 @@ _SAID: Final = {
     "done": "done",
 }
 """What the page says of work in a state; of work that runs how far it is."""
+_NO_STAGE: Final = Stage(what="", done=0, total=None)
 OF_FILES: Final = ("trace",)
 """Kinds that need a file, which is sent with the request."""
 ENDED: Final = ("done", "failed", "cancelled", "interrupted")
@@ -77,7 +78,7 @@ class Job:
     id: str
     kind: str
     state: State = "waiting"
-    stage: Stage = Stage(what="", done=0, total=None)
+    stage: Stage = _NO_STAGE
     """The stage at hand, as the work told it."""
     began_s: float | None = None
     """When it was asked for, by `time.monotonic`; None for one of a server before this one."""
@@ -365,7 +366,9 @@ class Jobs:
         """Return the jobs that run, those of the page that ended and were not looked at since, and those named."""
         with self._lock:
             asked = {one.id: one for name in named if (one := self._find(name))}
-            return list((asked | {one.id: one for one in self._known.values() if not one.ended or one.address}).values())
+            return list(
+                (asked | {one.id: one for one in self._known.values() if not one.ended or one.address}).values()
+            )
 
     def look_at(self, identifier: str) -> None:
         """Note that somebody saw how a job ended: it is not listed any more."""
@@ -385,14 +388,19 @@ class Jobs:
         """Return what a job left: all of its result or, where it was stopped, a part."""
         return self.result(identifier) or self.partial(identifier)
 
-    def cancel(self, identifier: str) -> Job | None:
-        """Ask a job to stop and to leave what it has found; one that has ended stays as it is."""
+    def cancel(self, identifier: str, *, forget: bool = False) -> Job | None:
+        """Ask a job to stop and to leave what it has found; one that has ended stays as it is.
+
+        Nobody wants to hear of one that is to be forgotten.
+        """
         with self._lock:
             job = self._find(identifier)
             if job is None or job.ended:
                 return job
             running = self._running.get(identifier)
-            self._known[identifier] = job = job.changed(state="stopping" if running else "cancelled")
+            self._known[identifier] = job = job.changed(
+                state="stopping" if running else "cancelled", address="" if forget else job.address
+            )
         if running:
             running.ask_to_stop()
         return job
@@ -438,14 +446,21 @@ class Jobs:
         ours, theirs = self._context.Pipe()
         paths = {what: str(self.folder.path(request.id, what)) for what in (RESULT, PARTIAL)}
         sent = str(self.folder.sent(request.id, attempt) or "")
-        process = self._context.Process(target=work_in_process, args=(request.to_dict(), paths, sent, theirs), daemon=True)
+        process = self._context.Process(
+            target=work_in_process, args=(request.to_dict(), paths, sent, theirs), daemon=True
+        )
         with self._lock:
             job = self._known[request.id]
             if job.state == "cancelled" or job.attempt != attempt:
                 return
             self._known[request.id] = job.changed(state="running")
-            process.start()
-            self._running[request.id] = running = _Running(process, ours)
+        process.start()  # which may take a while
+        running = _Running(process, ours)
+        with self._lock:
+            if self._known[request.id].ended or self._known[request.id].attempt != attempt:
+                process.kill()
+            else:
+                self._running[request.id] = running
         theirs.close()
         try:
             self._listen(request.id, attempt, running)

@@ -144,7 +144,7 @@ def _jobs(request: Request) -> Response:
 
 def _stop_job(request: Request) -> Response:
     """Ask a job to stop."""
-    request.app.state.jobs.cancel(request.path_params["identifier"])
+    request.app.state.jobs.cancel(request.path_params["identifier"], forget="forget" in request.query_params)
     return _jobs(request)
 
 
