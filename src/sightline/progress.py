@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import wraps
 from importlib import import_module
+from math import inf
 from types import FrameType
 from typing import Final, ParamSpec, TypeVar
 
@@ -83,7 +84,7 @@ class Progress:
         self.cancelled = False
         self._tell, self._every_s = tell, every_s
         self._what, self._done, self._total = "", 0, None  # type: tuple[str, int, int | None]
-        self._best = ""
+        self._best, self._rank = "", inf
         self._began = self._counts_from = time.monotonic()
         self._shares = (0.0, 1.0)
         self._told_at = 0.0
@@ -122,9 +123,10 @@ class Progress:
             self._what, self._done, self._total = what, 0, total
             self._say(time.monotonic())
 
-    def found(self, best: str) -> None:
-        """Say what the best is that was found until now."""
-        self._best = best
+    def found(self, best: str, rank: float = -inf) -> None:
+        """Say what the best is that was found until now; one of a larger ``rank`` than the one before is none."""
+        if rank <= self._rank:
+            self._best, self._rank = best, rank
 
     def _share(self) -> float | None:
         first, last = self._shares
@@ -177,7 +179,7 @@ class _Silent(Progress):
     def begin(self, total: int | None, what: str, until: float | None = None) -> None:
         """Do nothing."""
 
-    def found(self, best: str) -> None:
+    def found(self, best: str, rank: float = -inf) -> None:
         """Do nothing."""
 
     def advance(self, count: int = 1) -> None:

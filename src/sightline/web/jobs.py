@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
-from multiprocessing import get_context
+from multiprocessing import forkserver, get_all_start_methods, get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
 from time import monotonic
@@ -39,6 +39,7 @@ _SAID: Final = {
     "done": "done",
 }
 """What the page says of work in a state; of work that runs how far it is."""
+_NO_STAGE: Final = Stage(what="", done=0, total=None)
 OF_FILES: Final = ("trace",)
 """Kinds that need a file, which is sent with the request."""
 ENDED: Final = ("done", "failed", "cancelled", "interrupted")
@@ -77,7 +78,7 @@ class Job:
     id: str
     kind: str
     state: State = "waiting"
-    stage: Stage = Stage(what="", done=0, total=None)
+    stage: Stage = _NO_STAGE
     """The stage at hand, as the work told it."""
     began_s: float | None = None
     """When it was asked for, by `time.monotonic`; None for one of a server before this one."""
@@ -290,13 +291,20 @@ MOST_WAITING: Final = 12
 MOST_STOPPING_S: Final = 10
 """For which work that was asked to stop may finish what it has."""
 _LOOK_S: Final = 0.05
+_COPIES: Final = "forkserver"
+_LOADED: Final = ["sightline.web.search_views", "sightline.web.serve_view", "sightline.planning.serving.serving_search"]
 
 
 class Jobs:
     """Starts, follows and ends jobs. Any thread may call it."""
 
-    def __init__(self, place: Path | None = None) -> None:
+    def __init__(self, place: Path | None = None, *, prepared: bool = False) -> None:
+        """Take a folder; ``prepared`` begins processes as copies of one that has loaded what work needs."""
         self.folder = Folder(place or default_place())
+        self._copies = prepared and _COPIES in get_all_start_methods()
+        self._context = get_context(_COPIES if self._copies else "spawn")
+        if self._copies:
+            self._context.set_forkserver_preload(_LOADED)
         self._known: dict[str, Job] = {}
         self._running: dict[str, _Running] = {}
         self._lock = threading.Lock()
@@ -334,6 +342,11 @@ class Jobs:
         self._pool.submit(self._supervise, request, attempt)
         return job
 
+    def prepare(self) -> None:
+        """Load what work needs, once, as it may begin soon."""
+        if self._copies:
+            self._pool.submit(forkserver.ensure_running)
+
     def get(self, identifier: str) -> Job | None:
         """Return a job, also one of a server before this one; None for an unknown id."""
         with self._lock:
@@ -365,14 +378,19 @@ class Jobs:
         """Return what a job left: all of its result or, where it was stopped, a part."""
         return self.result(identifier) or self.partial(identifier)
 
-    def cancel(self, identifier: str) -> Job | None:
-        """Ask a job to stop and to leave what it has found; one that has ended stays as it is."""
+    def cancel(self, identifier: str, *, forget: bool = False) -> Job | None:
+        """Ask a job to stop and to leave what it has found; one that has ended stays as it is.
+
+        Nobody wants to hear of one that is to be forgotten.
+        """
         with self._lock:
             job = self._find(identifier)
             if job is None or job.ended:
                 return job
             running = self._running.get(identifier)
-            self._known[identifier] = job = job.changed(state="stopping" if running else "cancelled")
+            self._known[identifier] = job = job.changed(
+                state="stopping" if running else "cancelled", address="" if forget else job.address
+            )
         if running:
             running.ask_to_stop()
         return job
@@ -415,18 +433,24 @@ class Jobs:
             self.folder.forget_sent(request.id, attempt)
 
     def _run(self, request: Request, attempt: int) -> None:
-        context = get_context("spawn")
-        ours, theirs = context.Pipe()
+        ours, theirs = self._context.Pipe()
         paths = {what: str(self.folder.path(request.id, what)) for what in (RESULT, PARTIAL)}
         sent = str(self.folder.sent(request.id, attempt) or "")
-        process = context.Process(target=work_in_process, args=(request.to_dict(), paths, sent, theirs), daemon=True)
+        process = self._context.Process(
+            target=work_in_process, args=(request.to_dict(), paths, sent, theirs), daemon=True
+        )
         with self._lock:
             job = self._known[request.id]
             if job.state == "cancelled" or job.attempt != attempt:
                 return
             self._known[request.id] = job.changed(state="running")
-            process.start()
-            self._running[request.id] = running = _Running(process, ours)
+        process.start()  # which may take a while
+        running = _Running(process, ours)
+        with self._lock:
+            if self._known[request.id].ended or self._known[request.id].attempt != attempt:
+                process.kill()
+            else:
+                self._running[request.id] = running
         theirs.close()
         try:
             self._listen(request.id, attempt, running)

@@ -81,7 +81,15 @@ async def respond(view: View, request: Request) -> Response:
 
 def _html(view: View, asked: Asked, jobs: Jobs, *, is_fragment: bool) -> tuple[str, int]:
     """A page and its status. A page with mistakes is one that says so; of fragments the script has to know."""
-    values: dict[str, Any] = {"piece": None, "waiting": None, "problems": {}, "general": [], "form": {}, "files": ()}
+    values: dict[str, Any] = {
+        "piece": None,
+        "waiting": None,
+        "begins": False,
+        "problems": {},
+        "general": [],
+        "form": {},
+        "files": (),
+    }
     try:
         values |= _answered(view, asked, jobs)
         values["form"] = view.form(asked)
@@ -140,8 +148,10 @@ def _links(view: View, asked: Asked) -> Mapping[str, str]:
 def _answered(view: View, asked: Asked, jobs: Jobs) -> Mapping[str, Any]:
     """What a view answers at once, and what its job found or how far it is."""
     request = view.job(asked) if view.job else None
+    if request:
+        jobs.prepare()
     at_once = view.answer(asked) if view.answer else None
-    found = _of_job(request, jobs) if request else {}
+    found = {**_of_job(request, jobs), "begins": view.begins(request)} if request else {}
     pieces = [piece for piece in (at_once, found.get("piece")) if piece]
     return {**found, "piece": joined(*pieces) if pieces else None}
 

@@ -52,7 +52,7 @@ def serve(listening: socket.socket, ready: Callable[[], None]) -> None:
             await super().startup(sockets)
             ready()
 
-    jobs = Jobs()
+    jobs = Jobs(prepared=True)
     app = create_app(jobs)
     config = uvicorn.Config(
         app,
@@ -146,7 +146,7 @@ def _jobs(request: Request) -> Response:
 
 def _stop_job(request: Request) -> Response:
     """Ask a job to stop."""
-    request.app.state.jobs.cancel(request.path_params["identifier"])
+    request.app.state.jobs.cancel(request.path_params["identifier"], forget="forget" in request.query_params)
     return _jobs(request)
 
 

@@ -54,7 +54,9 @@ function list(jobs) {
     const known = before.get(job.id);
     // The server that began it was ended, and another one knows no more of it than its id.
     const named = job.address || !known ? job : { ...job, name: known.job.name, address: known.job.address };
-    if (!job.ended || (named.address && !document.querySelector(`form.job[data-job="${job.id}"]`))) shown.set(job.id, { job: named, item: known?.item ?? itemOf(named) });
+    // This view shows its own work above its answer.
+    const isOwn = document.querySelector(`form.job[data-job="${job.id}"]`) !== null;
+    if (!isOwn && (!job.ended || named.address)) shown.set(job.id, { job: named, item: known?.item ?? itemOf(named) });
   }
   if (!shown.size) { place.replaceChildren(); return; }
   if (!place.firstChild) {
@@ -85,10 +87,13 @@ function itemOf(job) {
   return made("li", {}, name, progress, made("span", { className: "faint" }), stop);
 }
 
-async function end(id) {
-  await fetch(`/jobs/${id}`, { method: "DELETE" }).catch(() => {});
+async function end(id, forget = "") {
+  await fetch(`/jobs/${id}${forget}`, { method: "DELETE" }).catch(() => {});
   look();
 }
+
+/** The work that began by itself, which ends where its question is not asked any more. */
+let byItself = "";
 
 /** What is said of work that nobody asked for. */
 function notBegun() {
@@ -150,10 +155,12 @@ export function followJob(within, again, starts) {
   }
 
   stop.addEventListener("click", () => end(id));
-  const { state } = form.dataset;
+  const { state, begins } = form.dataset;
   const runs = ["waiting", "running", "stopping"].includes(state);
   show(runs);
-  if (runs) follow(); else if (starts) start();
+  if (byItself && byItself !== id) end(byItself, "?forget");
+  byItself = begins === undefined ? "" : id;
+  if (runs) follow(); else if (starts || (byItself && state === "new")) start();
   else if (state === "new") say(notBegun(), false);
 }
 
