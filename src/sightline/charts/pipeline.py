@@ -75,7 +75,8 @@ def pipeline_chart(profile: Profile, room: Room = SCREEN) -> dict[str, Any] | No
     windows = list(_windows(chosen, end_s))
     kinds = list(dict.fromkeys(_kind(span) for span in chosen))
     panels = [
-        _panel(window, chosen, shown, kinds, (divisor, unit), room, named=window is windows[-1]) for window in windows
+        _panel(window, chosen, shown, kinds, (divisor, unit), room, position, named=window is windows[-1])
+        for position, window in enumerate(windows)
     ]
     chart = Group(parts=panels, spacing=22, apart=("x", "color"))
     return specification(chart, labels.title(profile.scenario), _lines(profile, stages, shown, windows), room)
@@ -132,6 +133,7 @@ def _panel(
     kinds: Sequence[str],
     unit: tuple[float, str],
     room: Room,
+    position: int,
     *,
     named: bool,
 ) -> Panel:
@@ -146,9 +148,9 @@ def _panel(
     color = Series(column="kind", looks=colors, legend=legend if named else None)
     numbered = [bar for bar in bars if "text" in bar]
     ink = {"field": "ink", "type": "nominal", "scale": None, "legend": None}
-    middle = {"x": "middle_s", "y": "stage", "align": None, "dx": 0, "fontSize": 10, "color": ink}
+    middle = {"x": "middle_s", "y": "stage", "align": None, "dx": 0, "fontSize": 10, "color": ink, "clip": True}
     tooltip = ["stage", "kind", "micro_batch", ("start_s", ".4~g"), ("end_s", ".4~g")]
-    looks = {"stroke": "white", "strokeWidth": 0.5, "tooltip": tooltip}
+    looks = {"stroke": "white", "strokeWidth": 0.5, "tooltip": tooltip, "clip": True}
     ticks = {"tickCount": room.ticks, "labelFlush": False, "format": ",~f", "labelOverlap": "greedy"}
     return Panel(
         title=window.title,
@@ -162,6 +164,7 @@ def _panel(
         width=width,
         height=(_ROW if len(shown) <= _MOST_ROWS // 2 else _THIN) * len(shown),
         apart=["color"],
+        zoom=f"zoom{position}",
     )
 
 

@@ -35,6 +35,7 @@ Spec = dict[str, Any]
 
 LOOKS = frozenset(
     (
+        "key",
         "text",
         "text_at",
         "text_at_s",

@@ -158,6 +158,7 @@ def _point(one: Mapping[str, Any], low: float, shown: Sequence[str], total_s: fl
         return None
     phase = one["phase"]
     return {
+        "key": one["module"],
         "operator": one["operator"],
         "module": one["module"] if one["module"] in shown else _REST,
         "phase": summary.LABELS.get(phase, phase),

@@ -149,6 +149,7 @@ figure { margin: 18px 0; } figcaption { font-weight: bold; margin: 0 0 4px; }
 #vg-tooltip-element.visible { visibility: visible; }
 #vg-tooltip-element table { margin: 0; font-size: 12.5px; } #vg-tooltip-element td { border: 0; padding: 1px 4px; }
 #vg-tooltip-element .key { color: var(--faint); }
+.drawn path { transition: opacity 0.1s; } .drawn path.passed { opacity: 0.12; } tr.picked { background: var(--raised); }
 .files { display: flex; gap: 6px; justify-content: flex-end; }
 .files button { font: inherit; font-size: 12px; color: var(--faint); background: none; border: 1px solid var(--line);
   border-radius: 4px; padding: 2px 8px; cursor: pointer; }
