@@ -237,7 +237,7 @@ def test_the_text_names_what_neighbours_and_hardware_are_compared_by():
 @pytest.mark.parametrize("width", [60, 80, 200])
 def test_the_run_of_the_first_plan_is_told_on_every_terminal(width):
     text = " ".join(render(costed(), width).split())
-    assert re.search(r"what it costs [\d.]+ days \(80 %: [\d.]+ to [\d.]+ days\), \$", text)
+    assert re.search(r"cost \$\S+ per million tokens · [\d.]+ days \(80 %: [\d.]+ to [\d.]+ days\), \$", text)
     assert "no plan shown finishes" not in text
 
 
@@ -246,7 +246,7 @@ def test_a_run_of_unknown_length_has_no_sentence():
 
 
 def test_what_was_asked_for_is_told_of_the_run():
-    assert re.search(r"what it costs .*\$\S+, energy \d", render(costed(objective="energy"), 200))
+    assert re.search(r"cost .*\$\S+, energy \d", render(costed(objective="energy"), 200))
 
 
 def test_a_run_that_nobody_waits_for_is_told_first():

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from sightline.answers import outline as out
 from sightline.answers import plan_columns, plan_sentences, summary, units
-from sightline.answers.profile import COSTS, profile_outline
+from sightline.answers.profile import COST, profile_outline
 from sightline.answers.profile import short_answer as of_profile
 from sightline.errors import InputError
 from sightline.planning.plan_answer import PlanAnswer
@@ -60,7 +60,7 @@ def short_answer(answer: PlanAnswer) -> Iterator[out.Said]:
     yield out.Said(asks="best plan", says=plan_sentences.best_in_words(answer))
     costs = plan_sentences.costs(answer)
     lines = of_profile(best.profile)
-    yield from (replace(line, says=costs) if costs and line.asks == COSTS else line for line in lines)
+    yield from (replace(line, detail=costs) if costs and line.key == COST else line for line in lines)
     if (interval := best.profile.interval.get(CAPACITY)) is not None:
         low, high = interval
         ends = f"{units.digits(float(low))} {'or more' if high is None else f'to {units.digits(float(high))}'}"

@@ -24,6 +24,8 @@ class Link(NamedTuple):
     address: str
     label: str = ""
     """What it leads to, where the text alone does not say it."""
+    pins: bool = False
+    """Whether it keeps the scenario of the address as the baseline, in place of leading there."""
 
 
 class Chipped(NamedTuple):
@@ -57,33 +59,6 @@ def text_of(cell: Cell) -> str:
     return cell.text if isinstance(cell, Link) else cell
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
-    """One line of the short answer: what was asked, and what is so."""
-
-    asks: str
-    says: str
-    kind: str = ""
-    """One of the classes of text."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lines:
-    """Sentences, a paragraph each."""
-
-    lines: Sequence[str]
-    title: str = ""
-    kind: str = ""
-    """One of the classes of text."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figures:
-    """Labels and values, which pages show as cards; other media have them in the short answer."""
-
-    figures: Sequence[tuple[str, str]]
-
-
 class Bar(NamedTuple):
     """One part of a whole: its key, which has a color, its name, value and share, and further cells.
 
@@ -95,6 +70,55 @@ class Bar(NamedTuple):
     value: str
     share: float
     more: Sequence[str] = ()
+
+
+class Whisker(NamedTuple):
+    """An 80 % interval around a figure; without an upper end it is a bound."""
+
+    low: float
+    value: float
+    high: float | None
+    label: str
+    """The same in words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """One line of the short answer: what was asked, and what is so. With a ``value`` it is a card on pages."""
+
+    asks: str
+    says: str = ""
+    """In full; of a card its value, details and change."""
+    kind: str = ""
+    """One of the classes of text."""
+    key: str = ""
+    """Of a card: fits, speed, bound or cost; other lines that are looked for have one too."""
+    value: str = ""
+    """What is read first."""
+    detail: str = ""
+    """What is read second."""
+    bar: Sequence[Bar] = ()
+    """Parts of a whole."""
+    is_limited: bool = False
+    """Whether the bar ends at a limit, beyond which its parts may reach."""
+    whisker: Whisker | None = None
+    change: str = ""
+    """How the value differs from that of a baseline."""
+    change_kind: str = ""
+
+    def __post_init__(self) -> None:
+        if self.value:
+            object.__setattr__(self, "says", " · ".join(filter(None, (self.value, self.detail, self.change))))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lines:
+    """Sentences, a paragraph each."""
+
+    lines: Sequence[str]
+    title: str = ""
+    kind: str = ""
+    """One of the classes of text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -301,6 +325,8 @@ class Section:
     is_long: bool = False
     """Whether only pages have room for it."""
     is_folded: bool = False
+    kind: str = ""
+    """One of the classes of text."""
 
     @property
     def made(self) -> "Sequence[Part]":
@@ -315,6 +341,8 @@ class Outline:
     title: str = ""
     about: Sequence[str] = ()
     """What it is about, such as where a source is to be found."""
+    urgent: "Sequence[Part]" = ()
+    """What comes before the short answer, as where nothing fits."""
     said: Sequence[Said] = ()
     """The short answer."""
     legend: Sequence[Said] = ()
@@ -329,4 +357,4 @@ class Outline:
     """What was asked, as a scenario or the mapping of one; it is shown folded, as YAML."""
 
 
-Part: TypeAlias = Lines | Figures | Bars | Rows | Steps | Entries | Charts | Text | Links | Studies | Section | Outline
+Part: TypeAlias = Lines | Bars | Rows | Steps | Entries | Charts | Text | Links | Studies | Section | Outline

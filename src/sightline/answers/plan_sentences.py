@@ -94,7 +94,9 @@ def none_in_words(answer: PlanAnswer) -> str:
         return "none found before the search was stopped"
     if answer.least_share < inf and not answer.limits:
         needs = f"needs {significant(answer.least_share, 2):,g} x the memory of these devices"
-        return f"none fits: {needs if answer.least_share > 1.0 else 'what is offloaded exceeds the memory of the hosts'}"
+        return (
+            f"none fits: {needs if answer.least_share > 1.0 else 'what is offloaded exceeds the memory of the hosts'}"
+        )
     return "none meets the request"
 
 

@@ -29,8 +29,11 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if math.isfinite(value) and value == int(value) else digits(value)
 
 
-def seconds(value: float | None, *, like: float | None = None) -> str:
-    """Return a duration in the unit that suits it, or one ``like`` it, from nanoseconds to years; a dash for None."""
+def seconds(value: float | None, like: float | None = None) -> str:
+    """Return a duration in the unit that suits it, from nanoseconds to years; a dash for one that is not known.
+
+    With ``like`` the unit is the one that suits that duration.
+    """
     if value is None or not math.isfinite(value):
         return NOTHING
     size = abs(value if like is None else like)
@@ -76,6 +79,8 @@ def energy(value_j: float) -> str:
 
 def money(value_usd: float) -> str:
     """Return an amount in US dollars, large ones in thousands, millions and billions."""
+    if 0 < abs(value_usd) < 0.01:
+        return f"${digits(value_usd, 2)}"
     if abs(value_usd) < 10_000:
         return f"${value_usd:,.2f}" if math.isfinite(value_usd) else NOTHING
     return "$" + _scaled(value_usd, 1000.0, ("", "k", "M", "B", "T"), "")

@@ -67,6 +67,7 @@ def _parted(blocks: Blocks, *, after: bool) -> Iterator[RenderableType]:
 
 
 def _blocks(outline: out.Outline, *, in_full: bool) -> Blocks:
+    yield from _parts(outline.urgent, in_full=in_full)
     if outline.said or outline.legend:
         yield True, _short_answer([*outline.said, *outline.legend])
     yield from ((False, Sentence(one)) for one in outline.sentences)
