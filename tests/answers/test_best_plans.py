@@ -289,7 +289,7 @@ def test_rent_stays_before_the_schedule_which_is_said():
     for place, one in enumerate(costed().plans):
         scenario = one.profile.scenario
         moved = replace(scenario, plan=replace(scenario.plan, schedule=("1f1b", "dualpipe")[place % 2]))
-        plans.append(replace(one, profile=one.profile.replace(scenario=moved)))
+        plans.append(replace(one, profile=one.profile.replace(scenario=moved), obstacles=()))
     text = render(plan_answers.trained(plans=plans), 72)
     heading = next(line for line in text.splitlines() if line.startswith("plan "))
     assert "rent" in heading

@@ -54,8 +54,7 @@ def plan_outline(
 def short_answer(answer: PlanAnswer) -> Iterator[out.Said]:
     """Yield the best plan and its short answer; where nothing fits, that."""
     if not answer.plans:
-        none = "none found before the search was stopped" if answer.stopped else "none meets the request"
-        yield out.Said(asks="best plan", says=none, kind=out.BAD)
+        yield out.Said(asks="best plan", says=plan_sentences.none_in_words(answer), kind=out.BAD)
         return
     best = answer.plans[0]
     yield out.Said(asks="best plan", says=plan_sentences.best_in_words(answer))

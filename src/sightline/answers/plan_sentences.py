@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from inspect import getdoc
-from math import floor
+from math import floor, inf
 from typing import Any
 
 from sightline.answers import labels, plan_columns, units
@@ -19,7 +19,7 @@ from sightline.planning.plan_limits import LIMITS
 from sightline.prediction.changes import slower_because
 from sightline.profile import Profile, seconds_by_limit
 from sightline.profile.metrics import metric_of
-from sightline.quantities import counted, percent, relative
+from sightline.quantities import counted, percent, relative, significant
 from sightline.scenario import Cluster
 from sightline.scenario.rules import GENERATION_RULES, TRAINING_RULES
 from sightline.scenario.rules.techniques import briefly
@@ -86,6 +86,18 @@ def subtitle(answer: PlanAnswer) -> list[str]:
         held.insert(1, clusters[0].device.name)
     common = plan_columns.shared(answer)
     return [" · ".join(held), *([f"all plans: {', '.join(common)}"] if common and len(answer.plans) > 1 else [])]
+
+
+def none_in_words(answer: PlanAnswer) -> str:
+    """Return that there is no plan, and how many times the memory of the devices the smallest one needs."""
+    if answer.stopped:
+        return "none found before the search was stopped"
+    if answer.least_share < inf and not answer.limits:
+        needs = f"needs {significant(answer.least_share, 2):,g} x the memory of these devices"
+        return (
+            f"none fits: {needs if answer.least_share > 1.0 else 'what is offloaded exceeds the memory of the hosts'}"
+        )
+    return "none meets the request"
 
 
 def best_in_words(answer: PlanAnswer) -> str:
