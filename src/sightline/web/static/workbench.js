@@ -1,4 +1,7 @@
 // What every view has: undo, and the tray of the last scenarios.
+import "./combobox.js";
+import "./fields.js";
+import "./palette.js";
 const KEPT = 8;
 const STORE = "sightline-tray";
 /** Options that say how a scenario is shown. */
