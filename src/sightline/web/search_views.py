@@ -10,7 +10,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
-from sightline import catalog
 from sightline.answers.labels import asked_with
 from sightline.answers.plan_sentences import asked_alone
 from sightline.answers.study import study_outline
@@ -82,7 +81,7 @@ def _plan_groups() -> tuple[Group, ...]:
         replace(workload, fields=(*map(_searchable, workload.fields), *_slo())),
         Group(title="Best", fields=tuple(_objectives())),
         Group(title="Limits, devices, prices", fields=tuple(_limits()), is_open=False),
-        Group(title="Choices that are fixed", fields=free, is_open=False),
+        Group(title="Fixed choices", fields=free, left_out="free"),
     )
 
 
@@ -117,8 +116,7 @@ def _objectives() -> Iterator[Field]:
 
 
 def _limits() -> Iterator[Field]:
-    devices = tuple(f"8..64x {name}" for name in catalog.names("devices"))
-    yield Field(key="devices", label="devices to try", suggestions=devices, empty="the cluster's")
+    yield Field(key="devices", label="devices to try", entries="devices", empty="the cluster's")
     yield Field(key="max_memory", label="memory at most", tasks=(*TRAINING, *GENERATE), empty="what a device has")
     yield Field(key="deadline", label="deadline", tasks=TRAINING, empty="none, or 30d")
     yield Field(key="budget", label="budget in USD", tasks=TRAINING, empty="none, or 1M")

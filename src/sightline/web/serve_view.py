@@ -81,7 +81,7 @@ def _groups() -> tuple[Group, ...]:
         Group(title="Find", fields=tuple(_find())),
         Group(title="Load", fields=(*requests, *_arrival())),
         Group(title="What users are promised", fields=tuple(_slo())),
-        Group(title="Engine and plan", fields=engine, is_open=False),
+        Group(title="Engine and plan", fields=engine, left_out="automatic"),
     )
 
 
@@ -109,13 +109,13 @@ def _arrival() -> Iterator[Field]:
     yield Field(key="workload.arrival.cv", label="cv of the gaps", is_number=True, empty="such as 2")
     yield Field(key="workload.arrival.concurrency", label="clients", is_number=True, empty="such as 16")
     yield Field(key="workload.arrival.think_time", label="think time", empty="none, or 10 s")
-    yield Field(key="workload.seed", label="seed", is_number=True, empty="0")
+    yield Field(key="workload.seed", label="seed", is_number=True, step=1, empty="0")
 
 
 def _slo() -> Iterator[Field]:
     for key, label in {"ttft": "TTFT at most", "tpot": "TPOT at most", "latency": "latency at most"}.items():
         yield Field(key=f"workload.slo.{key}", label=label, empty="no limit, or 1 s")
-    yield Field(key="workload.slo.percentile", label="% of requests", is_number=True, empty="90")
+    yield Field(key="workload.slo.percentile", label="% of requests", is_number=True, step=1, empty="90")
     yield Field(key="think_time", label="users think for", empty="no time, or 30 s")
 
 

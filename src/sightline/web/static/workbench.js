@@ -1,6 +1,9 @@
 // What every view has: undo, and the tray of the last scenarios.
+import "./combobox.js";
 import "./drop.js";
+import "./fields.js";
 import "./jobs.js";
+import "./palette.js";
 
 const KEPT = 8;
 const STORE = "sightline-tray";
