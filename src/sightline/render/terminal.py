@@ -331,10 +331,12 @@ def _table(tables: Sequence[out.Rows], laid_out: Callable[[Sequence[out.Rows]], 
     """Tables under the same headings."""
 
     def first(count: int) -> RenderableType:
-        return _titled(title, laid_out(list(_first_rows(tables, count)))).shown
+        return whole(list(_first_rows(tables, count))).shown
 
-    title, rows = tables[0].title if len(tables) == 1 else "", sum(len(table.rows) for table in tables)
-    return replace(_titled(title, laid_out(tables)), rows=rows, first=first)
+    def whole(tables: Sequence[out.Rows]) -> _Block:
+        return _titled(tables[0].title if len(tables) == 1 else "", laid_out(tables))
+
+    return replace(whole(tables), rows=sum(len(table.rows) for table in tables), first=first)
 
 
 def _first_rows(tables: Sequence[out.Rows], count: int) -> Iterator[out.Rows]:
