@@ -164,6 +164,11 @@ def profiles_outline(
     )
 
 
+def swept_parts(profiles: Sequence[Profile], cells: Cells) -> "list[Part]":
+    """Return the tables of a sweep, a line for each scenario."""
+    return list(_tables(profiles, cells, range(len(profiles))))
+
+
 def _title(profiles: Sequence[Profile], cells: Cells) -> str:
     scenarios = [profile.scenario for profile in profiles]
     if any(cells) and len({profile.task for profile in profiles}) == 1:

@@ -197,5 +197,6 @@ VIEW: Final = View(
     context=context,
     further=(trace_route(),),
     shares_scenario=True,
+    is_further=True,
     tasks=TASKS,
 )

@@ -1,24 +1,26 @@
 """Predict and Validate: whether a scenario fits, how fast it is and what it costs, and how far to trust that."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
 
 from starlette.responses import Response
 
-from sightline.answers.outline import Charts, Outline
-from sightline.answers.profile import label_of, profile_outline
+from sightline.answers.outline import FAINT, Link, Outline
+from sightline.answers.profile import profile_outline
 from sightline.errors import InputError, prefixed
 from sightline.prediction import predict
 from sightline.progress import Progress
 from sightline.render.csv import csv_text, line_of
-from sightline.render.html import Piece, charts_piece, joined, outline_piece
-from sightline.scenario import GenerationScenario, Scenario
+from sightline.render.html import Piece, buttons, joined, outline_piece, paragraphs
+from sightline.scenario import GenerationScenario, Scenario, ServingScenario
 from sightline.web.fields import TRAINING, form_state, groups
 from sightline.web.jobs import Request
 from sightline.web.pages import render
-from sightline.web.request import Asked, with_change
+from sightline.web.request import BASELINE, Asked, with_change
+from sightline.web.tabs import depends, scenario_text, tabs_piece
 from sightline.web.views import View, Work, attached, download, found, later
 
 if TYPE_CHECKING:
@@ -27,28 +29,34 @@ if TYPE_CHECKING:
     from sightline.profile import Profile
 
 TASKS: Final = (*TRAINING, "generate")
-_AT_ONCE: Final = ("time", "memory")
-"""Charts that are there with the answer; the others come after it."""
-_KEPT: Final = 64
-"""Predictions of which going back, downloads and parts that come later need no second one."""
+_KEPT: Final = 32
+"""Predictions of which tabs, downloads and parts that come later need no second one."""
 
 
 def show_prediction(asked: Asked) -> "Piece":
-    """Return everything about the prediction; why it is so comes after it."""
-    profile, query = _profile(asked.scenario_query), asked.scenario_query
-    narrow = not asked.is_wide
-    label = label_of(profile)
-    charts = Charts(answer=profile, label=label, start="predict", is_narrow=narrow, names=_AT_ONCE, titled=False)
-    better = render("later.html", address=f"/predict/better?{query}", lines=7)
-    why = render("later.html", address=f"/predict/why?{query}", lines=30)
-    tools = render("predict_tools.html", query=query, command=_command(asked))
-    inserted = joined(better, charts_piece(charts), tools, why)
-    return outline_piece(profile_outline(profile, most_charts=0), inserted=inserted)
+    """Return the four cards, what to change, and the chosen tab."""
+    profile, query = _profile(asked.answer_query), asked.answer_query
+    outline = profile_outline(profile, most_charts=0)
+    head = replace(outline, about=outline.about[1:], parts=[], scenario=None)
+    better = render("later.html", address=f"/predict/better?{query}", lines=5)
+    pinned = render("baseline.html", baseline=asked.option(BASELINE), address=f"/predict?{asked.option(BASELINE)}")
+    return joined(pinned, outline_piece(head), better, tabs_piece(asked, profile))
+
+
+def _baseline(asked: Asked) -> "Profile | None":
+    """The pinned prediction, if there is one of the same task; one that nothing can be told of any more is none."""
+    if BASELINE not in asked.values:
+        return None
+    try:
+        found = _profile(asked.option(BASELINE))
+    except InputError:
+        return None
+    return found if found.task is _profile(asked.answer_query).task else None
 
 
 def prediction_form(asked: Asked) -> Mapping[str, Any]:
     """Return what the plan comes to, and what its framework offers."""
-    return form_state(_profile(asked.scenario_query).scenario)
+    return form_state(_profile(asked.answer_query).scenario)
 
 
 def scenario_form(_: Asked) -> Mapping[str, Any]:
@@ -63,17 +71,6 @@ def _profile(query: str) -> "Profile":
     return with_launched_advice(predict(Asked.of(parse_qsl(query)).scenario()))
 
 
-def _command(asked: Asked) -> str:
-    """What gives the same answer in a terminal."""
-    return f"sightline predict - <<'YAML'\n{_yaml(asked)}YAML"
-
-
-def _yaml(asked: Asked) -> str:
-    import yaml
-
-    return yaml.safe_dump(dict(asked.mapping), sort_keys=False, allow_unicode=True, width=100)
-
-
 @lru_cache(_KEPT)
 def _explanation(query: str) -> "Explanation":
     from sightline.explanation.explain import explain
@@ -85,42 +82,69 @@ def _better(asked: Asked) -> "Piece":
     """Changes that would help, as links."""
     from sightline.answers.analyses import better
 
-    part = better(_explanation(asked.scenario_query), with_change(asked.scenario_values))
+    part = better(_explanation(asked.answer_query), with_change(asked.scenario_values))
     return outline_piece(Outline(title="", parts=[part]))
 
 
 def _limits(asked: Asked) -> "Piece":
-    """What limits the prediction, and further charts."""
+    """What limits the prediction."""
     from sightline.answers.analyses import limits_outline
 
-    profile = _profile(asked.scenario_query)
-    further = Charts(answer=profile, label=label_of(profile), start="more", is_narrow=not asked.is_wide, but=_AT_ONCE)
-    limits = limits_outline(_explanation(asked.scenario_query))
-    return outline_piece(limits, level=3, title_level=2) + charts_piece(further)
+    return outline_piece(limits_outline(_explanation(asked.answer_query)), level=3, title_level=3)
 
 
 def _json(asked: Asked) -> Response:
     import json
 
-    document = _profile(asked.scenario_query).to_dict(tables=True)
+    document = _profile(asked.answer_query).to_dict(tables=True)
     return attached(json.dumps(document, indent=2, allow_nan=False), "prediction.json")
 
 
 def _csv(asked: Asked) -> Response:
-    return attached(csv_text([line_of(_profile(asked.scenario_query))]), "prediction.csv")
+    return attached(csv_text([line_of(_profile(asked.answer_query))]), "prediction.csv")
 
 
 def _scenario(asked: Asked) -> Response:
-    return attached(_yaml(asked), "scenario.yaml")
+    return attached(scenario_text(asked), "scenario.yaml")
 
 
 def _report(asked: Asked) -> Response:
     from sightline.render.document import outline_page
 
-    query = asked.scenario_query
+    query = asked.answer_query
     outline = profile_outline(_profile(query), changes=_explanation(query).advice)
     found = outline_page(outline, command="sightline predict scenario.yaml")
     return attached(found, "prediction.html")
+
+
+A, B = "a", "b"
+"""The fields of a comparison: the queries of two scenarios."""
+
+
+def show_comparison(asked: Asked) -> "Piece":
+    """Return two scenarios side by side: both links, which is faster, and the rows level by level."""
+    from sightline.answers.comparison import comparison_outline
+    from sightline.explanation.comparison import compare
+
+    if missing := [field for field in (A, B) if not asked.option(field)]:
+        said = "Drag one of the last scenarios, at the bottom of the page, onto another one."
+        return joined(paragraphs([f"Nothing is compared yet. {said}"] if len(missing) > 1 else [said], FAINT))
+    sides = {}
+    for field in (A, B):
+        with prefixed(f"{field}: "):
+            sides[field] = _answer(asked.option(field))
+    links = [Link(f"Open {field.upper()}", f"/predict?{asked.option(field)}") for field in (A, B)]
+    return outline_piece(comparison_outline(compare(*sides.values())), title_level=2) + buttons(links)
+
+
+def _answer(query: str) -> "Profile":
+    """The prediction of a scenario, or what a simulation finds of a load."""
+    scenario = Asked.of(parse_qsl(query)).scenario()
+    if isinstance(scenario, ServingScenario):
+        from sightline.anchors.corrected import simulate
+
+        return simulate(scenario)
+    return _profile(query)
 
 
 def predicted(loaded: "Loaded", options: Mapping[str, Any]) -> Any:
@@ -144,6 +168,7 @@ PREDICT: Final = View(
     further=(
         later("/better", _better),
         later("/why", _limits),
+        later("/depends", depends),
         download("/answer.json", _json),
         download("/answer.csv", _csv),
         download("/scenario.yaml", _scenario),
@@ -151,6 +176,15 @@ PREDICT: Final = View(
     ),
     shares_scenario=True,
     tasks=TASKS,
+)
+
+
+COMPARE: Final = View(
+    name="compare",
+    title="Compare",
+    about="Two scenarios side by side.",
+    answer=show_comparison,
+    is_further=True,
 )
 
 
@@ -214,5 +248,6 @@ VALIDATE: Final = View(
     context=validation_form,
     files={"validation.json": None},
     shares_scenario=True,
+    is_further=True,
     tasks=TASKS,
 )

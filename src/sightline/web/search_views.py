@@ -43,7 +43,8 @@ _LISTS: Final = {"devices": "devices", "pareto": "pareto", "price": "prices"}
 
 def plan_job(asked: Asked) -> Request:
     """Return the search that is asked for; raise `InputError` for mistakes that show before it."""
-    asked = Asked(completed(asked.values, _plan_groups()))
+    stated = {key: _restricting(key, text) for key, text in asked.values.items()}
+    asked = Asked(completed(stated, _plan_groups()))
     options: dict[str, Any] = {key: asked.option(key) for key in _TEXTS if asked.option(key)}
     for key, option in _LISTS.items():
         if words := [word.strip() for word in asked.option(key).split(",") if word.strip()]:
@@ -60,6 +61,11 @@ def plan_job(asked: Asked) -> Request:
         # The list of prices has the name of its field.
         raise InputError([problem.replace("price of", "price: of", 1) for problem in error.problems]) from None
     return Request(kind="plan", mapping=mapping, options=options)
+
+
+def _restricting(key: str, text: str) -> str:
+    """Several values of a choice, as ``megatron, torchtitan``, stand for any of them."""
+    return f"{{any: [{text}]}}" if key.startswith("plan.") and "," in text and text[0] not in "{[" else text
 
 
 def plan_form(_: Asked) -> Mapping[str, Any]:
