@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest

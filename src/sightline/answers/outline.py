@@ -165,8 +165,6 @@ class Rows:
     """How many columns there are beside these."""
     most: int = MOST_ROWS
     """Rows that Markdown shows."""
-    most_lines: int | None = None
-    """Rows that a terminal shows; None for all of them."""
     is_folded: bool = False
     """Whether Markdown, notebooks and pages fold it."""
     labels: int = 1
