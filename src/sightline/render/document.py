@@ -115,7 +115,7 @@ dl { margin: 16px 0; } dt { color: var(--faint); font-size: 12px; } dd { margin:
 .card svg { display: block; margin: 4px 0; overflow: visible; } .bar rect { stroke: var(--ink); stroke-width: 1px; }
 .card line { stroke: var(--ink); stroke-width: 2px; } .card .ground { stroke: var(--line); stroke-width: 1px; }
 .card .faint :is(.ends, rect) { stroke: var(--faint); }
-@container (min-width: 1000px) { .cards { grid-template-columns: repeat(4, 1fr); } }
+@container (min-width: 880px) { .cards { grid-template-columns: repeat(4, 1fr); } }
 @container (max-width: 479px) {
   .cards { grid-template-columns: 1fr; gap: 6px; } .card svg { margin: 2px 0; } .cards .card dd { grid-column: 2; }
   .cards .card { display: grid; grid-template-columns: 72px 1fr; gap: 0 8px; padding: 5px 10px 6px; }

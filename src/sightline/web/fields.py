@@ -126,6 +126,7 @@ def _words() -> Mapping[str, tuple[str, ...]]:
         "recompute": ("none", "selective", "full"),
         "quantization": ("none", *QUANTIZATIONS),
         "adapter": ("none", "{kind: lora, rank: 16}", "{kind: qlora, rank: 16}"),
+        "lengths": ("{distribution: lognormal, mean: 700, cv: 0.8}",),
         "speculative": ("{tokens: 4, acceptance: 0.7}",),
     }
 
@@ -151,6 +152,15 @@ def _what(tasks: tuple[str, ...]) -> Iterator[Field]:
     yield Field(key="workload.task", label="task", choices=tasks, needed=True)
 
 
+_EMPTY: Final[Mapping[str, str]] = {
+    "workload.total_tokens": "such as 2T",
+    "workload.samples": "such as 50k",
+    "workload.epochs": "1",
+    "workload.lengths": "all full",
+}
+"""What empty fields of a workload stand for."""
+
+
 def _workload() -> Iterator[Field]:
     start = {
         "sequence_length": "4096",
@@ -161,11 +171,12 @@ def _workload() -> Iterator[Field]:
     }
     found = (
         *_fields("workload", WORKLOAD, "sequence_length global_batch total_tokens", TRAINING),
+        *_fields("workload", WORKLOAD, "samples epochs lengths packing", ("finetune",)),
         *_fields("workload", GENERATION, "batch prompt_tokens output_tokens", GENERATE),
     )
     for field in found:
         value = start.get(field.key.rpartition(".")[2], "")
-        yield replace(field, start=value, needed=bool(value), empty="auto" if value else "such as 2T")
+        yield replace(field, start=value, needed=bool(value), empty=_EMPTY.get(field.key, "auto"))
     for key, value in {"count": "512", "prompt_tokens": "1024", "output_tokens": "256"}.items():
         named = f"workload.requests.{key}"
         yield Field(
@@ -189,6 +200,18 @@ def _plan() -> Iterator[Field]:
     yield from _fields("plan", declared, "max_batched_tokens max_sequences", ("serve",))
     yield from _fields("plan", declared, "chunked_prefill prefix_cache", ("serve",))
     yield from _fields("plan", declared, "memory_fraction cuda_graphs speculative", INFERENCE)
+
+
+@cache
+def imagined() -> Group:
+    """Return the fields of a device that nobody sells: its process node, and the kind and count of its memory stacks."""
+    of = "cluster.device.technology"
+    fields = (
+        Field(key=f"{of}.node", label="process node", choices=tuple(catalog.names("nodes")), empty="as it is"),
+        Field(key=f"{of}.memory", label="memory", choices=tuple(catalog.names("memories")), empty="as it is"),
+        Field(key=f"{of}.stacks", label="memory stacks", is_number=True, empty="as it is"),
+    )
+    return Group(title="Imagined device", fields=fields, is_open=False)
 
 
 def _frameworks() -> Iterator[Field]:

@@ -16,7 +16,7 @@ from sightline.progress import Progress
 from sightline.render.csv import csv_text, line_of
 from sightline.render.html import Piece, buttons, joined, outline_piece, paragraphs
 from sightline.scenario import GenerationScenario, Scenario, ServingScenario
-from sightline.web.fields import TRAINING, form_state, groups
+from sightline.web.fields import TRAINING, form_state, groups, imagined
 from sightline.web.jobs import Request
 from sightline.web.opened import anchored
 from sightline.web.pages import render
@@ -66,7 +66,7 @@ def prediction_form(asked: Asked) -> Mapping[str, Any]:
 
 def scenario_form(_: Asked) -> Mapping[str, Any]:
     """Return the fields of the form."""
-    return {"groups": groups(TASKS)}
+    return {"groups": (*groups(TASKS), imagined())}
 
 
 @lru_cache(_KEPT)
