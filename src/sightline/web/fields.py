@@ -204,7 +204,7 @@ def _plan() -> Iterator[Field]:
 
 @cache
 def imagined() -> Group:
-    """Return the fields of a device that nobody sells: its process node, and the kind and count of its memory stacks."""
+    """Return the fields of a device that nobody sells: its node, and the kind and count of its memory stacks."""
     of = "cluster.device.technology"
     fields = (
         Field(key=f"{of}.node", label="process node", choices=tuple(catalog.names("nodes")), empty="as it is"),
