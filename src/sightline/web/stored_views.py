@@ -17,7 +17,8 @@ from sightline.answers import units
 from sightline.answers.outline import Link
 from sightline.answers.runs import choices, is_comparable, run_outline, runs_outline
 from sightline.answers.watched import watch_outline, watches_outline
-from sightline.catalog import KINDS, called, entry, kind_of, names
+from sightline.catalog import KINDS, entry, kind_of, names
+from sightline.catalog.index import called
 from sightline.errors import InputError, prefixed
 from sightline.loading.sources import without_files
 from sightline.quantities import BYTES, BYTES_PER_SECOND, parse_quantity
@@ -211,39 +212,37 @@ def catalog_kinds(asked: Asked) -> Mapping[str, Any]:
 
 
 _REPOSITORY: Final = re.compile(r"[\w-]+/[\w.-]*\w")
-_MAKERS: Final = {
-    "sm_": "NVIDIA",
-    "gfx": "AMD",
-    "app": "Apple",
-    "tpu": "Google",
-    "gau": "Intel",
-    "xe2": "Intel",
-    "trn": "AWS",
+_MAKERS = {
+    "sm_": "nvidia",
+    "gfx": "amd",
+    "tpu": "google",
+    "gau": "intel",
+    "xe2": "intel",
+    "trn": "aws",
+    "asc": "huawei",
 }
 """Makers of devices by how their architectures begin."""
 
 
 def index_entry(kind: str, name: str) -> Mapping[str, str]:
     """Return an entry's kind and name, its size or memory, and further words that find it: makers, repositories."""
-    about, words = "", ""
-    match kind:
-        case "models":
-            model = entry(kind, name)
-            words = next(iter(_REPOSITORY.findall(model.get("source", ""))), "")
-            about = f"{model['parameters'] / 1e9:.3g} B {words}"
-        case "devices":
-            device = entry(kind, name)
-            bandwidth = units.rate(parse_quantity(device["memory_bandwidth"], BYTES_PER_SECOND), "B/s")
-            about = f"{units.size(parse_quantity(device['memory'], BYTES))}, {bandwidth}"
-            words = " ".join((_MAKERS.get(device.get("architecture", "")[:3], ""), *called(name)))
-        case "clusters":
-            about = words = str(entry(kind, name)["devices"])
-    return {"kind": kind, "name": name, "about": about.strip(), "words": f"{name} {words}".lower()}
+    stated = entry(kind, name) if kind in ("models", "devices", "clusters") else {}
+    about = words = str(stated.get("devices", ""))
+    if "parameters" in stated:
+        words = next(iter(_REPOSITORY.findall(stated.get("source", ""))), "")
+        about = f"{stated['parameters'] / 1e9:.3g} B {words}"
+    elif "memory" in stated:
+        bandwidth = units.rate(parse_quantity(stated["memory_bandwidth"], BYTES_PER_SECOND), "B/s")
+        about = f"{units.size(parse_quantity(stated['memory'], BYTES))}, {bandwidth}"
+        words = " ".join((_MAKERS.get(stated.get("architecture", "")[:3], ""), *called(name)))
+    return {"kind": kind, "key": name, "about": about.strip(), "words": f"{name} {words}".lower()}
 
 
 @cache
 def _index() -> tuple[str, str]:
-    text = json.dumps([index_entry(kind, name) for kind in KINDS for name in names(kind)], separators=(",", ":"))
+    """All entries as JSON, with a tag of the text. Forms of devices that nearly all servers have come first."""
+    entries = [(kind, name) for kind in KINDS for name in sorted(names(kind), key=lambda one: "-sxm" not in one)]
+    text = json.dumps([index_entry(kind, name) for kind, name in entries], separators=(",", ":"))
     return text, f'"{sha256(text.encode()).hexdigest()[:16]}"'
 
 

@@ -17,9 +17,6 @@ function step(input, by) {
   input.dispatchEvent(new Event("change", { bubbles: true }));
 }
 
-/** The steppers of a field: less and more. */
-const steppers = (input) => [...(input.parentElement?.querySelectorAll(".step") ?? [])];
-
 function countEmpty() {
   for (const fold of form.querySelectorAll(".left-out")) {
     const fields = [...fold.parentElement.querySelectorAll(".field:not([hidden])")];
@@ -33,11 +30,12 @@ if (form) {
     if (button) step(button.parentElement.querySelector("input"), button.dataset.by);
   });
   form.addEventListener("keydown", (event) => {
-    const at = ["ArrowDown", "ArrowUp"].indexOf(event.key);
-    const button = event.target.matches("input[inputmode]") ? steppers(event.target)[at] : null;
-    if (!button) return;
+    // Escape closes what explains a label, not the form around it.
+    if (event.key === "Escape" && form.querySelector(":popover-open")) event.stopPropagation();
+    const button = event.target.closest(".control")?.querySelectorAll(".step")[["ArrowDown", "ArrowUp"].indexOf(event.key)];
+    if (!button || event.target.role === "combobox") return;
     event.preventDefault();
-    step(event.target, button.dataset.by);
+    button.click();
   });
   for (const event of ["change", "filled"]) form.addEventListener(event, () => setTimeout(countEmpty));
 }

@@ -96,6 +96,7 @@ function goTo(key) {
   if (!control) return;
   openForm(true);
   for (let around = control.closest("details"); around; around = around.parentElement.closest("details")) around.open = true;
+  if (!control.checkVisibility()) control.closest("fieldset").querySelector(".left-out").open = true;
   control.focus();
   control.select?.();
 }
