@@ -17,7 +17,7 @@ from sightline.render.html import Piece, charts_piece, joined, outline_piece
 from sightline.scenario import GenerationScenario, Scenario
 from sightline.web.fields import TRAINING, form_state, groups
 from sightline.web.jobs import Request
-from sightline.web.opened import anchored
+from sightline.web.opened import anchor_piece, anchored
 from sightline.web.pages import render
 from sightline.web.request import Asked, with_change
 from sightline.web.views import View, Work, attached, download, found, later
@@ -168,8 +168,8 @@ def show_trust(asked: Asked) -> "Piece":
     scenario = asked.scenario()
     if not isinstance(scenario, Scenario | GenerationScenario):
         raise InputError(f"workload.task is {asked.option('workload.task')}; allowed here: {', '.join(TASKS)}")
-    outline = trust_outline(predict(scenario), nearest_cases(scenario))
-    return outline_piece(outline, level=3, title_level=2)
+    outline = trust_outline(anchored(asked), nearest_cases(scenario))
+    return outline_piece(outline, level=3, title_level=2) + anchor_piece(asked)
 
 
 def validation_job(asked: Asked) -> Request | None:
