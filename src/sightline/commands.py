@@ -63,7 +63,12 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "init": Command("sightline.cli.start:init"),
     "examples": Command("sightline.cli.start:examples"),
     "import": Command("sightline.cli.import_:import_"),
-    "reproduce": Command("sightline.cli.accuracy:reproduce"),
+    "reproduce": Command(
+        "sightline.cli.accuracy:reproduce",
+        view="sightline.web.reproduce_view:VIEW",
+        work="sightline.web.reproduce_view:WORK",
+        is_in_api=False,
+    ),
     "calibrate": Command("sightline.cli.calibrate:calibrate"),
     "trace": Command(work="sightline.web.explain_view:TRACE_WORK", is_in_api=False),
     "ui": Command("sightline.cli.ui:ui"),

@@ -7,8 +7,10 @@ import pytest
 from opened_files import BENCH, CONFIG, REQUESTS, SERVED
 
 from sightline.loading.sources import OPENED, opened_folder
+from sightline.progress import Progress
 from sightline.web.opened import anchored
 from sightline.web.request import ANCHOR, Asked
+from sightline.web.search_views import plan_job, search_plans
 
 
 @pytest.fixture(autouse=True)
@@ -130,9 +132,23 @@ def test_a_measured_step_corrects_other_plans_and_no_other_task():
     assert anchored(Asked({**other, ANCHOR: measured})).step_time_s > 1.05 * anchored(Asked(other)).step_time_s
     server = {"model": "llama-3-8b", "cluster": "1x h100-sxm-80gb", "workload.task": "generate"}
     sizes = {"workload.batch": "1", "workload.prompt_tokens": "64", "workload.output_tokens": "8"}
-    ignored = anchored(Asked({**server, **sizes, ANCHOR: measured}))
-    assert not ignored.anchor
-    assert any("anchor" in warning for warning in ignored.warnings)
+    assert not anchored(Asked({**server, **sizes, ANCHOR: measured})).anchor
+
+
+def test_a_search_rests_on_what_was_measured_too():
+    page = {"model": "qwen2.5-0.5b", "cluster": "4x h100-sxm-80gb", "workload.task": "pretrain"}
+    page |= {"workload.sequence_length": "2048", "workload.global_batch": "32", "objective": "time"}
+    measured = urlencode({**page, "measured.step_time_s": "0.2"})
+    work = plan_job(Asked({**page, ANCHOR: measured}))
+    found = search_plans(work.mapping, work.options, Progress())
+    plain = plan_job(Asked(page))
+    assert plain.options.keys() == work.options.keys() - {ANCHOR}
+    fastest, usual = (
+        one["document"]["plans"][0]["step_time_s"]
+        for one in (found, search_plans(plain.mapping, plain.options, Progress()))
+    )
+    assert fastest > 1.1 * usual
+    assert f"{ANCHOR}=" in found["piece"]["html"]
 
 
 @pytest.mark.parametrize("content", [b"hello", b"\x89PNG\0\xff", b"", b"a,b\n1,2\n", b"[1, 2]", b"\x1f\x8bno"])
@@ -150,3 +166,9 @@ def test_few_files_are_kept(client, monkeypatch):
     for rate in range(4):
         sent(client, f"{rate}.csv", f"{REQUESTS}{10 + rate},10,10\n", SERVED)
     assert len(list(opened_folder().iterdir())) == 2
+
+
+def test_a_reproduction_is_chosen_and_done(client):
+    assert "/reproduce?source=talk" in client.get("/reproduce").text
+    assert 'class="job"' in client.get("/reproduce?source=talk").text
+    assert client.get("/reproduce?source=none&fragment=1").status_code == 422

@@ -91,3 +91,24 @@ def test_a_command_is_pasted(page):
     page.wait_for_url("**/predict?model=qwen3-32b**")
     ready(page)
     assert page.get_by_label("model", exact=True).input_value() == "qwen3-32b"
+
+
+def test_a_measured_step_is_typed_and_forgotten(page):
+    page.goto(
+        "/validate?model=llama-3-8b&cluster=8x+h100-sxm-80gb&workload.sequence_length=8192&workload.global_batch=64"
+    )
+    ready(page)
+    page.get_by_label("measured value").fill("5.5")
+    page.get_by_role("button", name="Correct the prediction").click()
+    page.wait_for_url("**anchor=**measured.step_time_s**")
+    ready(page)
+    assert_accessible(page)
+    screenshot(page, "anchored-1280-light")
+    page.get_by_role("link", name="Predict", exact=True).click()
+    page.wait_for_url("**/predict?**anchor=**")
+    ready(page)
+    assert "anchored to" in page.locator("#answer").inner_text()
+    page.get_by_role("button", name="Forget").click()
+    page.wait_for_url(lambda address: "anchor=" not in address)
+    ready(page)
+    assert "anchored to" not in page.locator("#answer").inner_text()

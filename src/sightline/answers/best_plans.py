@@ -5,9 +5,9 @@ from dataclasses import replace
 
 from sightline.answers import outline as out
 from sightline.answers import plan_columns, plan_sentences, summary, units
+from sightline.answers.launched import launch_parts
 from sightline.answers.profile import COST, profile_outline
 from sightline.answers.profile import short_answer as of_profile
-from sightline.errors import InputError
 from sightline.planning.plan_answer import PlanAnswer
 
 CAPACITY = "capacity_requests_per_s"
@@ -149,20 +149,8 @@ def _searched(answer: PlanAnswer) -> Iterator[out.Part]:
 
 def _launch(answer: PlanAnswer) -> list[out.Part]:
     """The command and the files that run the first plan that its framework can run; nothing where none can."""
-    from sightline.launching import write
-    from sightline.launching.launch import SCRIPT, script_of
-
-    for one in answer.plans:
-        if not one.launchable:
-            continue
-        try:
-            launch = write(one.profile.scenario)
-        except InputError:
-            continue
-        files = {SCRIPT: script_of(launch), **launch.files}
-        texts = [out.Text(title=name, text=text, file=name, is_open=name == SCRIPT) for name, text in files.items()]
-        return [out.Section(title=f"Run plan {one.rank} with {launch.framework}", parts=texts)]
-    return []
+    first = next((one for one in answer.plans if one.launchable), None)
+    return [] if first is None else launch_parts(first.profile.scenario, f"Run plan {first.rank}")
 
 
 def _in_full(answer: PlanAnswer) -> Iterator[out.Section]:

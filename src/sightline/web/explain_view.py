@@ -13,13 +13,12 @@ from sightline.answers.outline import Link
 from sightline.answers.runs import choices
 from sightline.errors import InputError
 from sightline.loading.sources import without_files
-from sightline.prediction import predict
 from sightline.progress import Progress
 from sightline.render import html
 from sightline.render.html import Piece, folded, outline_piece, paragraphs, text
 from sightline.runs import open_store
 from sightline.web.fields import TRAINING, groups
-from sightline.web.opened import OF_SCENARIO, TRACE, trace_job
+from sightline.web.opened import OF_SCENARIO, TRACE, anchored, trace_job
 from sightline.web.request import Asked, read, with_change
 from sightline.web.stored_views import MOST, RUN, find_run, run_address
 from sightline.web.views import View, Work, found
@@ -39,7 +38,7 @@ def answer(asked: Asked) -> "Piece":
         return Piece()
     if RUN in asked.values:
         return _of_run(asked)
-    explanation = explain(predict(asked.scenario()))
+    explanation = explain(anchored(asked))
     said = "For traces of several ranks, and traces too large to upload, use the command line:"
     command = text("sightline explain rank*.json", said)
     more = folded("Explain the traces of several ranks", paragraphs([said]), command)

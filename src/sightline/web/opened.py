@@ -217,7 +217,7 @@ def _keep(file: _Sent) -> Path:
 def _label(values: Mapping[str, str]) -> str:
     """What a scenario is, in a few words; what is wrong with it is said by the view that shows it."""
     with suppress(SightlineError):
-        scenario = Asked(values).loaded.scenarios[0]
+        scenario: Any = Asked(values).loaded.scenarios[0]
         return ", ".join([title(scenario), *phrases(scenario)[:3]])
     return "with something to correct"
 
@@ -311,19 +311,30 @@ def learned(anchors: str) -> "Anchored":
 
     with prefixed(f"{ANCHOR}: "):
         stated = [Asked.of(parse_qsl(line)).mapping for line in anchors.splitlines()]
-        return learn(read(stated).scenarios)
+        measured: Any = read(stated).scenarios
+        return learn(measured)
 
 
 def anchored(asked: Asked) -> "Profile":
     """Return the prediction of what an address asks, corrected by its anchors where they measured its task."""
     from sightline.anchors.corrected import predict
 
-    scenario, anchors = asked.scenario(), asked.option(ANCHOR)
-    if not anchors:
-        return predict(scenario)
-    try:
-        (known := learned(anchors)).check(scenario)
-    except InputError as error:
-        plain = predict(scenario)
-        return plain.replace(warnings=(*plain.warnings, *error.problems))
-    return predict(scenario, anchor=known)
+    anchors = anchors_for(asked)
+    return predict(asked.scenario(), anchor=learned(anchors) if anchors else ())
+
+
+def anchors_for(asked: Asked) -> str:
+    """Return the anchors of an address that measured its task; empty where they measured another one."""
+    stated = asked.option(ANCHOR)
+    known = learned(stated) if stated else None
+    is_served = asked.option("workload.task") in _SERVED
+    return stated if known and (known.requests if is_served else known.steps) else ""
+
+
+def anchor_piece(asked: Asked) -> str:
+    """Return the form of one measured figure of the scenario at hand."""
+    from sightline.prediction.anchoring.timed import TIMES
+    from sightline.web.pages import render
+
+    figures = TIMES["generation" if asked.option("workload.task") in _SERVED else "training"]
+    return render("anchor.html", figures={key: metric_of(key) for key in figures})

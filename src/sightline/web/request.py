@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode
 
 from sightline.catalog.yaml12 import parse
 from sightline.errors import InputError, prefixed
@@ -50,6 +50,13 @@ class Asked:
     def option(self, name: str, default: str = "") -> str:
         """Return a view's own option."""
         return self.values.get(name, default)
+
+    @property
+    def anchors(self) -> list[str]:
+        """What was measured: the name of its file, or the figure."""
+        stated = (dict(parse_qsl(line)) for line in self.values.get(ANCHOR, "").splitlines())
+        figures = [{key[9:]: text for key, text in one.items() if key.startswith("measured")} | one for one in stated]
+        return [one.get("name", " ".join(next(iter(one.items()), ""))) for one in figures]
 
     @property
     def query(self) -> str:

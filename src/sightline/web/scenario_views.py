@@ -18,7 +18,7 @@ from sightline.render.html import Piece, buttons, joined, outline_piece, paragra
 from sightline.scenario import GenerationScenario, Scenario, ServingScenario
 from sightline.web.fields import TRAINING, form_state, groups, imagined
 from sightline.web.jobs import Request
-from sightline.web.opened import anchored
+from sightline.web.opened import anchor_piece, anchored
 from sightline.web.pages import render
 from sightline.web.request import BASELINE, Asked, with_change
 from sightline.web.search_views import PLAN
@@ -215,8 +215,8 @@ def show_trust(asked: Asked) -> "Piece":
     scenario = asked.scenario()
     if not isinstance(scenario, Scenario | GenerationScenario):
         raise InputError(f"workload.task is {asked.option('workload.task')}; allowed here: {', '.join(TASKS)}")
-    outline = trust_outline(predict(scenario), nearest_cases(scenario))
-    return outline_piece(outline, level=3, title_level=2)
+    outline = trust_outline(anchored(asked), nearest_cases(scenario))
+    return outline_piece(outline, level=3, title_level=2) + anchor_piece(asked)
 
 
 def validation_job(asked: Asked) -> Request | None:

@@ -25,7 +25,8 @@ from sightline.render.csv import plans_to_csv, study_to_csv
 from sightline.render.html import Piece, outline_piece
 from sightline.web.fields import GENERATE, TRAINING, Field, Group, completed, groups
 from sightline.web.jobs import Request
-from sightline.web.request import CONFIG, Asked, lines
+from sightline.web.opened import anchors_for, learned
+from sightline.web.request import ANCHOR, CONFIG, Asked, lines
 from sightline.web.views import View, Work, found
 
 if TYPE_CHECKING:
@@ -54,6 +55,8 @@ def plan_job(asked: Asked) -> Request:
     if top := asked.option("top"):
         options["top"] = int(top) if top.isascii() and top.isdigit() else top
     mapping = asked.mapping
+    if anchors := anchors_for(asked):
+        options[ANCHOR] = anchors
     try:
         check_plan(mapping, options)
     except InputError as error:
@@ -130,7 +133,7 @@ def _limits() -> Iterator[Field]:
 
 PLAN_OPTIONS: Final = (
     *("objective", "pareto", "top", "max_memory", "launchable", "devices", "deadline", "budget", "ttft", "tpot"),
-    *("think_time", "prices", "availability"),
+    *("think_time", "prices", "availability", ANCHOR),
 )
 """Arguments of `sightline.plan` that a request may give."""
 MOST_TOP: Final = 50
@@ -146,9 +149,11 @@ def search_plans(mapping: Mapping[str, Any], options: Mapping[str, Any], progres
     from sightline.planning.search import plan
 
     check_plan(mapping, options)
+    anchors = options.get(ANCHOR)
+    known = learned(anchors) if anchors else None
     with without_files():
-        answer = plan(mapping, **options, progress=progress)
-        addresses, tries = _addresses(answer, mapping), _tries(answer, mapping, options)
+        answer = plan(mapping, **{**options, ANCHOR: known}, progress=progress)
+        addresses, tries = _addresses(answer, mapping, anchors), _tries(answer, mapping, options)
         piece = outline_piece(plan_outline(answer, addresses=addresses, tries=tries))
         document = plans_to_dict(answer, launches(answer))
         return {**found(document, piece), "files": {"plans.csv": plans_to_csv(answer) if answer.plans else ""}}
@@ -165,10 +170,12 @@ def check_plan(mapping: Mapping[str, Any], options: Mapping[str, Any]) -> None:
         check_request(mapping, options, most=MOST_SPACES)
 
 
-def _addresses(answer: "PlanAnswer", mapping: Mapping[str, Any]) -> Mapping[int, str]:
+def _addresses(answer: "PlanAnswer", mapping: Mapping[str, Any], anchors: str | None) -> Mapping[int, str]:
     """The page of each plan's prediction, or of its load."""
     view = "serve" if answer.plans and answer.plans[0].profile.task.name == "serving" else "predict"
-    return {one.rank: f"/{view}?{_query(asked_alone(answer, one, mapping))}" for one in answer.plans}
+    return {
+        one.rank: f"/{view}?{_query({**asked_alone(answer, one, mapping), ANCHOR: anchors})}" for one in answer.plans
+    }
 
 
 def _tries(answer: "PlanAnswer", mapping: Mapping[str, Any], options: Mapping[str, Any]) -> Sequence[str]:

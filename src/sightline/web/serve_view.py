@@ -12,7 +12,7 @@ from sightline.quantities import SECONDS
 from sightline.render.html import outline_piece
 from sightline.web.fields import Field, Group, completed, groups
 from sightline.web.jobs import Request
-from sightline.web.opened import learned
+from sightline.web.opened import anchors_for, learned
 from sightline.web.request import ANCHOR, Asked, read
 from sightline.web.views import View, Work, found
 
@@ -50,7 +50,7 @@ def job(asked: Asked) -> Request:
         mapping["sweep"] = {**mapping.get("sweep", {}), **_rates(asked)}
     if think := asked.option("think_time"):
         options["think_time"] = think
-    if anchors := asked.option(ANCHOR):
+    if anchors := anchors_for(asked):
         options[ANCHOR] = anchors
     check(mapping, options)
     return Request(kind="simulate", mapping=mapping, options=options)

@@ -74,3 +74,17 @@ const found = JSON.parse(sessionStorage.getItem(KEPT) ?? "{}");
 sessionStorage.removeItem(KEPT);
 if (found.what && found.address === location.pathname + location.search) say(found.what, found.remarks);
 for (const kind of ["change", "input"]) form?.addEventListener(kind, () => say(""));
+
+/** A figure that somebody measured is kept in the address with the scenario that it is of. */
+document.addEventListener("click", ({ target }) => {
+  if (!form || !target.matches?.("[data-measured], [data-forgets]")) return;
+  const fields = new URLSearchParams([...new FormData(form)].filter(([, text]) => text.trim()));
+  const measured = [fields.get("anchor") ?? ""];
+  fields.delete("anchor");
+  const value = document.getElementById("f-measured")?.value.trim();
+  if (target.matches("[data-measured]") && value) {
+    measured.push(new URLSearchParams([...fields, [`measured.${document.getElementById("f-measured-figure").value}`, value]]));
+    fields.set("anchor", measured.join("\n").trim());
+  }
+  if (fields.has("anchor") || target.matches("[data-forgets]")) location.search = fields;
+});
