@@ -91,7 +91,9 @@ def test_two_tabs_have_a_scenario_each(browser, server):
         page.goto("/predict")
         ready(page)
         other = page.context.new_page()
-        other.goto("/predict?model=llama-2-7b&cluster=8x+a100-sxm-80gb&workload.task=pretrain&workload.sequence_length=2048&workload.global_batch=64")
+        other.goto(
+            "/predict?model=llama-2-7b&cluster=8x+a100-sxm-80gb&workload.task=pretrain&workload.sequence_length=2048&workload.global_batch=64"
+        )
         ready(other)
         settle(page, lambda: page.get_by_label("tensor parallel", exact=True).fill("4"))
         assert other.locator("#sentence").inner_text().startswith("Train llama-2-7b")
@@ -99,7 +101,9 @@ def test_two_tabs_have_a_scenario_each(browser, server):
 
 
 def test_a_stale_link_says_what_is_wrong_and_the_form_can_mend_it(page):
-    page.goto("/predict?model=llama-9&cluster=8x+h100-sxm-80gb&workload.task=pretrain&workload.sequence_length=8192&workload.global_batch=128")
+    page.goto(
+        "/predict?model=llama-9&cluster=8x+h100-sxm-80gb&workload.task=pretrain&workload.sequence_length=8192&workload.global_batch=128"
+    )
     ready(page)
     assert "llama-9" in page.locator(".field-problem:not(:empty)").first.inner_text()
     settle(page, lambda: (page.get_by_label("model", exact=True).fill("llama-3-8b"), page.keyboard.press("Tab")))
