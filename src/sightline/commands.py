@@ -49,7 +49,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "measure": Command("sightline.cli.measure:measure"),
     "runs": Command("sightline.cli.library:runs", view="sightline.web.stored_views:RUNS"),
     "watch": Command(view="sightline.web.stored_views:WATCH"),
-    "compare": Command("sightline.cli.predictions:compare"),
+    "compare": Command("sightline.cli.predictions:compare", view="sightline.web.scenario_views:COMPARE"),
     "check": Command("sightline.cli.predictions:check"),
     "validate": Command(
         "sightline.cli.accuracy:validate",
@@ -63,7 +63,12 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "init": Command("sightline.cli.start:init"),
     "examples": Command("sightline.cli.start:examples"),
     "import": Command("sightline.cli.import_:import_"),
-    "reproduce": Command("sightline.cli.accuracy:reproduce"),
+    "reproduce": Command(
+        "sightline.cli.accuracy:reproduce",
+        view="sightline.web.reproduce_view:VIEW",
+        work="sightline.web.reproduce_view:WORK",
+        is_in_api=False,
+    ),
     "calibrate": Command("sightline.cli.calibrate:calibrate"),
     "trace": Command(work="sightline.web.explain_view:TRACE_WORK", is_in_api=False),
     "ui": Command("sightline.cli.ui:ui"),

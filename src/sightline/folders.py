@@ -1,10 +1,11 @@
-"""Folders: the examples that come with Sightline, and one of this user among the temporary ones."""
+"""Folders: the examples that come with Sightline, one of this user among the temporary ones, and that of the page."""
 
 import os
 from getpass import getuser
 from pathlib import Path
 from stat import S_IMODE
 from tempfile import gettempdir, mkdtemp
+from typing import Final
 
 _PACKAGE = Path(__file__).parent
 EXAMPLES = next((one for one in (_PACKAGE / "examples", _PACKAGE.parents[1] / "examples") if one.is_dir()), _PACKAGE)
@@ -22,6 +23,18 @@ def example_files() -> list[str]:
     endings = (".yaml", ".csv", ".py")
     files = (one.relative_to(EXAMPLES) for one in EXAMPLES.rglob("*") if one.suffix in endings)
     return sorted((one.as_posix() for one in files), key=lambda one: (one.count("/"), one))
+
+
+VARIABLE: Final = "SIGHTLINE_JOBS"
+"""Environment variable with another folder of the page than that of this user's caches."""
+
+
+def default_place() -> Path:
+    """Return the folder of the page's jobs, which the environment names, else one of this user's caches."""
+    if named := os.environ.get(VARIABLE):
+        return Path(named)
+    caches = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(caches) / "sightline" / "jobs"
 
 
 def temporary() -> Path:

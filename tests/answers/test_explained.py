@@ -7,7 +7,8 @@ from rendered import text
 
 from sightline.answers.analyses import MOST_MODULES, explained_outline, modules
 from sightline.answers.changes import NOTHING_HELPS
-from sightline.charts.explanation_bars import COLORS, explained_chart
+from sightline.charts.drawing import LIMIT_COLORS
+from sightline.charts.explanation_bars import explained_chart
 from sightline.charts.index import charts_of
 from sightline.charts.rendering import data_of
 from sightline.explanation.answer import Advice, Explanation, Limit
@@ -98,7 +99,7 @@ def test_csv_has_rows_or_else_phases():
 
 def test_the_chart_has_a_bar_for_each_limit_and_a_tick_for_each_known_distance():
     spec = explained_chart(MEASURED)
-    assert {"compute", "unmatched"} <= set(COLORS)
+    assert {"compute", "unmatched"} <= set(LIMIT_COLORS)
     drawn = [row for row in data_of(spec) if "alone_s" in row]
     assert {row["row"]: row["alone_s"] / row["end_s"] for row in drawn} == {"compute": pytest.approx(0.5)}
     assert [chart.name for chart in charts_of(MEASURED)] == ["explanation"]

@@ -14,7 +14,7 @@ from training_scenarios import training
 import sightline as sl
 from sightline.answers.analyses import better
 from sightline.answers.changes import NOTHING_FITS as NO_CHANGE_FITS
-from sightline.explanation.advice import NOTHING_FITS, NOTHING_HELPS, memory_sentences
+from sightline.explanation.advice import NOTHING_FITS, NOTHING_HELPS, later_memory_sentences, memory_sentences
 from sightline.loading.loader import read_overrides
 from sightline.prediction.changes import decisions
 from sightline.quantities import GIB
@@ -321,6 +321,16 @@ def test_memory_that_is_tight_may_still_run_out_later(room, sentences):
         interval={"memory_bytes.total": ends},
     )
     assert len(list(memory_sentences(near))) == sentences
+
+
+def test_the_longest_samples_need_more_memory_than_a_usual_micro_batch():
+    said = " ".join(later_memory_sentences(sl.predict(sl.load(UNEVEN))))
+    assert "4,096 tokens" in said
+    needed = [float(found) for found in re.findall(r"needs ([\d.]+) GiB", said)]
+    assert needed[1] < 0.9 * needed[0]
+    even = {**UNEVEN, "workload": {"task": "finetune", "sequence_length": 4096, "global_batch": 128}}
+    assert "usual micro-batch" not in " ".join(later_memory_sentences(sl.predict(sl.load(even))))
+    assert not list(later_memory_sentences(sl.predict(sl.load(GENERATION))))
 
 
 def test_waiting_for_the_longest_sample_is_a_limit_of_its_own_and_has_remedies():

@@ -1,13 +1,14 @@
 """Traces that are sent: bounded, never opened by a name of the request, and gone when their job has ended."""
 
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 from starlette.testclient import TestClient
 from waiting import until
 
 from sightline.errors import InputError
-from sightline.web import explain_view
+from sightline.web import opened
 from sightline.web.jobs import Jobs
 from sightline.web.server import create_app
 
@@ -46,7 +47,7 @@ def explained(client, address):
 
 @pytest.mark.slow
 def test_a_trace_is_explained_and_not_kept(client, jobs):
-    sent = client.post("/explain/trace?name=mine.json.gz", content=TRACE.read_bytes())
+    sent = client.post("/open?name=mine.json.gz", content=TRACE.read_bytes())
     assert sent.status_code == 202
     shown = explained(client, sent.json()["address"])
     assert "Trace mine.json.gz" in shown
@@ -62,33 +63,22 @@ def test_a_trace_is_explained_and_not_kept(client, jobs):
 
 @pytest.mark.slow
 def test_a_trace_of_a_scenario_predicts_its_changes(client):
-    asked = {**SCENARIO, explain_view.OF_SCENARIO: "yes", "name": "t.json.gz"}
-    sent = client.post("/explain/trace", params=asked, content=TRACE.read_bytes())
+    asked = {"of": urlencode(SCENARIO), opened.OF_SCENARIO: "yes", "name": "t.json.gz"}
+    sent = client.post("/open", params=asked, content=TRACE.read_bytes())
     shown = explained(client, sent.json()["address"])
     assert "What to change" in shown
     # A step that is faster than the device at its peak is of another scenario.
-    other = {**asked, "model": "llama-3-70b", "cluster": "32x a100-sxm-80gb", "workload.global_batch": "512"}
-    sent = client.post("/explain/trace", params=other, content=TRACE.read_bytes())
+    larger = {"model": "llama-3-70b", "cluster": "32x a100-sxm-80gb", "workload.global_batch": "512"}
+    other = {**asked, "of": urlencode({**SCENARIO, **larger})}
+    sent = client.post("/open", params=other, content=TRACE.read_bytes())
     assert "check the scenario" in explained(client, sent.json()["address"])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("content", [b"model: llama-2-7b\n", b'{"model": "llama-2-7b"}', b"\x1f\x8bno", b""])
-@pytest.mark.parametrize("name", ["/etc/passwd"])
-def test_what_is_no_trace_is_told_and_its_name_is_not_opened(client, jobs, content, name):
-    sent = client.post("/explain/trace", params={"name": name}, content=content)
-    shown = explained(client, sent.json()["address"])
-    assert "passwd" in shown
-    assert "root:" not in shown
-    assert str(jobs.folder.place) not in shown
-    assert not list(jobs.folder.place.glob("*.sent*"))
-
-
 def test_traces_are_bounded(tmp_path, monkeypatch):
-    monkeypatch.setenv(explain_view.VARIABLE, "1 MB")
+    monkeypatch.setenv(opened.VARIABLE, "1 MB")
     jobs = Jobs(tmp_path)
     with TestClient(create_app(jobs), base_url="http://127.0.0.1:8750") as client:
-        found = client.post("/explain/trace?name=t.json", content=b" " * 1_000_001)
+        found = client.post("/open?name=t.json", content=b" " * 1_000_001)
         assert found.status_code == 413
         assert "1,000,000 bytes" in found.text
     jobs.close()
@@ -96,10 +86,10 @@ def test_traces_are_bounded(tmp_path, monkeypatch):
 
 def test_other_sites_may_send_none(client):
     headers = {"sec-fetch-site": "cross-site"}
-    assert client.post("/explain/trace?name=t.json", content=b"{}", headers=headers).status_code == 403
+    assert client.post("/open?name=t.json", content=b"{}", headers=headers).status_code == 403
 
 
 def test_a_wrong_bound_is_told(monkeypatch):
-    monkeypatch.setenv(explain_view.VARIABLE, "many")
-    with pytest.raises(InputError, match=explain_view.VARIABLE):
-        explain_view.most_bytes()
+    monkeypatch.setenv(opened.VARIABLE, "many")
+    with pytest.raises(InputError, match=opened.VARIABLE):
+        opened.most_bytes()

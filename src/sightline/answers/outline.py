@@ -6,7 +6,7 @@ show charts in place of bars and have room for details; terminals and Markdown s
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
 
 if TYPE_CHECKING:
     from sightline.exploration.study_answer import StudyAnswer
@@ -28,7 +28,35 @@ class Link(NamedTuple):
     """Whether it keeps the scenario of the address as the baseline, in place of leading there."""
 
 
-Cell: TypeAlias = str | Link
+class Chipped(NamedTuple):
+    """A text or link, and words about it, each with its class of text; pages show these as chips."""
+
+    cell: str | Link
+    chips: Sequence[tuple[str, str]]
+
+
+class Valued(str):
+    """The text of a figure that knows its value, by which a page sorts the rows of a table."""
+
+    __slots__ = ("value",)
+
+    value: float
+
+    def __new__(cls, text: str, value: float) -> Self:
+        """Return the text with its value."""
+        made = super().__new__(cls, text)
+        made.value = value
+        return made
+
+
+Cell: TypeAlias = str | Link | Chipped
+
+
+def text_of(cell: Cell) -> str:
+    """Return what a cell says where there are neither links nor chips."""
+    if isinstance(cell, Chipped):
+        return f"{text_of(cell.cell)} {', '.join(words for words, _ in cell.chips)}".rstrip()
+    return cell.text if isinstance(cell, Link) else cell
 
 
 class Bar(NamedTuple):
@@ -135,8 +163,6 @@ class Rows:
     """How many columns there are beside these."""
     most: int = MOST_ROWS
     """Rows that Markdown shows."""
-    most_lines: int | None = None
-    """Rows that a terminal shows; None for all of them."""
     is_folded: bool = False
     """Whether Markdown, notebooks and pages fold it."""
     labels: int = 1
@@ -157,6 +183,8 @@ class Rows:
     """A class of text for each word that is colored; of a cell of several words the first one counts."""
     strong: Sequence[int] = ()
     """Positions of the rows that matter most."""
+    faint: Sequence[int] = ()
+    """Positions of the rows that cannot be had, such as plans that do not fit."""
 
     @classmethod
     def of_columns(cls, columns: Sequence[Column], **more: Any) -> "Rows":

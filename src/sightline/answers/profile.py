@@ -383,8 +383,7 @@ def _details(profile: Profile) -> list[out.Part]:
         figures_table(profile),
         _interval_table(profile),
         modules_table(profile),
-        _stages(profile, "Memory by pipeline stage", "parts"),
-        _stages(profile, "Memory by item and pipeline stage", "items"),
+        *stage_tables(profile),
         evidence_part(profile),
         out.Rows.of_pairs(list(_measurement(profile)), "Measurement"),
     ]
@@ -411,6 +410,12 @@ def modules_table(profile: Profile) -> out.Rows:
     total = [("total", *map(units.seconds, sums), units.seconds(sum(sums)))]
     heads = ("module", *(summary.LABELS.get(p, p) for p in phases), "total")
     return out.Rows(title="Time by module and phase", headings=heads, rows=[*rows, *total] if rows else [])
+
+
+def stage_tables(profile: Profile) -> list[out.Rows]:
+    """Return the memory of each pipeline stage by part, and by the items in the parts."""
+    titles = {"parts": "Memory by pipeline stage", "items": "Memory by item and pipeline stage"}
+    return [_stages(profile, title, kind) for kind, title in titles.items()]
 
 
 def _stages(profile: Profile, title: str, kind: str) -> out.Rows:

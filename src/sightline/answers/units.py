@@ -29,11 +29,8 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if math.isfinite(value) and value == int(value) else digits(value)
 
 
-def seconds(value: float | None, like: float | None = None) -> str:
-    """Return a duration in the unit that suits it, from nanoseconds to years; a dash for one that is not known.
-
-    With ``like`` the unit is the one that suits that duration.
-    """
+def seconds(value: float | None, *, like: float | None = None) -> str:
+    """Return a duration in the unit that suits it, or one ``like`` it, from nanoseconds to years; a dash for None."""
     if value is None or not math.isfinite(value):
         return NOTHING
     size = abs(value if like is None else like)
@@ -49,6 +46,12 @@ def seconds(value: float | None, like: float | None = None) -> str:
         if size < limit and size != 0:
             return f"{digits(value / divisor)} {unit}"
     return "0 s" if size == 0 else f"{digits(value / _YEAR)} years"
+
+
+def seconds_span(low: float, high: float) -> str:
+    """Return an interval of durations in the unit of its upper end; one duration where both read the same."""
+    first, last = seconds(low, like=high), seconds(high)
+    return last if first == last else f"{first.rpartition(' ')[0]} to {last}"
 
 
 def size(value: float) -> str:

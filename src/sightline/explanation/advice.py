@@ -1,7 +1,7 @@
 """The changes that would help most, and a prediction explained in sentences, the most important first."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -472,6 +472,42 @@ def memory_sentences(own: Profile, single: Sequence[Tried] = ()) -> Iterator[str
     )
     if own.tight and own.fits:
         yield RUNS_OUT_LATER
+
+
+def later_memory_sentences(own: Profile) -> Iterator[str]:
+    """Yield why a training run that started may run out of memory later, with the sizes that its ledger has."""
+    if own.task is not TRAINING or not own.memory_bytes or own.source != "predicted" or own.scenario.cluster.groups:
+        return
+    from sightline.prediction import predict
+    from sightline.prediction.training.memory import RESERVED
+    from sightline.program.shapes import ELEMENT_BYTES
+
+    scenario, stage = own.scenario, max(own.stages, key=lambda one: float(one.total))
+    total, usable = float(own.memory_bytes["total"]), float(own.usable_bytes)
+    work, parts, items = scenario.workload, stage.parts, {name: float(size) for name, size in stage.items.items()}
+    high: Any = own.interval.get("memory_bytes.total", (total, total))[1]
+    yield f"The fullest moment needs {_gib(total)} of {_gib(usable)}, up to {_gib(high)} in the 80 % interval."
+    if work.lengths is not None and not work.packing:
+        tokens = max(1, round(float(work.rows(scenario.plan.sequences).tokens)))
+        usual = predict(replace(scenario, workload=replace(work, lengths=None, sequence_length=tokens)))
+        needed = float(usual.memory_bytes["total"])
+        yield (
+            f"That is with samples of {work.longest_row:,} tokens, which come sooner or later; a usual micro-batch, "
+            f"padded to {tokens:,} tokens, needs {_gib(needed)}."
+        )
+    if (reserved := items.get(RESERVED, 0.0)) > 0:
+        yield f"The allocator may reserve {_gib(reserved)} beyond it, in blocks that it cannot use again at once."
+    if (optimizer := float(parts["optimizer"])) > 0:
+        yield f"Optimizer states, {_gib(optimizer)}, are all there from the first update on."
+    if (logits := items["logits and loss"]) > 0:
+        yield f"Logits and loss of a micro-batch take {_gib(logits)}; an evaluation may keep those of all batches."
+    if scenario.plan.zero_stage == 3 and scenario.plan.data_parallel > 1:
+        whole = scenario.model.parameters * ELEMENT_BYTES[scenario.plan.dtype]
+        yield f"A checkpoint that gathers whole weights on a device adds up to {_gib(whole)}."
+
+
+def _gib(size: float) -> str:
+    return f"{size / GIB:.1f} GiB"
 
 
 def _load(own: Profile) -> Iterator[str]:

@@ -32,11 +32,11 @@ def _form(name: str, keys: str, use: str) -> _Form:
     return _Form(name, frozenset(keys.split()), use)
 
 
-_MODEL: Final = _form("a Hugging Face config", "architectures model_type", "use --model {file}")
+MODEL: Final = _form("a Hugging Face config", "architectures model_type", "use --model {file}")
 FORMS: Final = (
     _form("a LLaMA-Factory configuration", "finetuning_type model_name_or_path stage", _IMPORT),
     _form("an axolotl configuration", "base_model", _IMPORT),
-    _MODEL,
+    MODEL,
     _form("a DeepSpeed configuration", "zero_optimization train_micro_batch_size_per_gpu train_batch_size", _IMPORT),
     _form("an accelerate configuration", "compute_environment distributed_type", _IMPORT),
     _form("a Kubernetes or Docker Compose file", "apiVersion services", _IMPORT),
@@ -53,7 +53,7 @@ _TEXTS: Final = (
 )
 """Forms of texts that are no YAML, JSON or CSV; their key is a pattern of their first kilobytes."""
 _FOLDERS: Final = {
-    "config.json": _MODEL,
+    "config.json": MODEL,
     "launch.sh": _form("the folder of a launch", "", _IMPORT),
     "run.json": _form("the folder of a measured run", "", "use `sightline predict {file}/run.json`"),
 }
@@ -76,14 +76,15 @@ def read_known(source: object, *, skip_invalid: bool = False) -> Source:
         raise
     # The first row of a table, as its others are.
     first = next(islice((document.mapping for document in read.documents), 1), None)
-    if form := _of_mapping(first):
+    if form := of_mapping(first):
         raise InputError(_said(form, read.documents[0].place or "this"))
     if is_path and isinstance(first, str) and (said := of_path(Path(str(source)))):
         raise InputError(said)
     return read
 
 
-def _of_mapping(mapping: Any) -> _Form | None:
+def of_mapping(mapping: Any) -> _Form | None:
+    """Return which form of others a mapping has; None for a scenario, and where nothing is known of it."""
     keys = frozenset(map(str, mapping)) if isinstance(mapping, Mapping) else frozenset()
     if not keys or {key.partition(".")[0] for key in keys} & {*SCENARIO, "sweep"}:
         return None
@@ -104,8 +105,8 @@ def of_file(path: Path, wanted: str) -> str:
         return of_path(path, wanted)
     if len({str(key).partition(".")[0] for key in mapping} & {*SCENARIO}) > 1:
         return f"{path} is a scenario, not {wanted}: use `sightline predict {path}`"
-    form = _of_mapping(mapping)
-    return _said(form, str(path), wanted) if form and not (form is _MODEL and wanted == "a model") else ""
+    form = of_mapping(mapping)
+    return _said(form, str(path), wanted) if form and not (form is MODEL and wanted == "a model") else ""
 
 
 def of_path(path: Path, wanted: str = "a scenario") -> str:

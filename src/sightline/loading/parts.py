@@ -11,7 +11,7 @@ from sightline.loading.checks import Complaints, check, each, require, with_valu
 from sightline.loading.clusters import forgotten_units, made_of_technology, read_as, read_cluster
 from sightline.loading.models import ReadModel, resolve_model
 from sightline.loading.plans import ReadPlan
-from sightline.loading.sources import files_allowed, numbered, stated_path
+from sightline.loading.sources import check_file, files_allowed, numbered, opened_file, stated_path
 from sightline.loading.traces.clients import failures
 from sightline.scenario import Cluster
 from sightline.scenario.rules import known_facts
@@ -149,8 +149,9 @@ def read_parts(
 
 def _of_file(measured: Any, base: Path, complaints: Complaints) -> tuple[Any, Mapping[str, Any]]:
     """What a file says was measured, and of a load client's result how it was sent; else a log of requests."""
-    if not isinstance(measured, str) or not files_allowed():
+    if not isinstance(measured, str) or not (files_allowed() or opened_file(measured)):
         return measured, {}
+    check_file("measured", measured)
     path = stated_path(base, measured)
     if not numbered(path)[0].is_file():
         complaints.add(f"measured is {quantities.show(measured)}; allowed: figures by name, or a file of results")

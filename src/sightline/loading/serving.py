@@ -14,7 +14,7 @@ from sightline.loading.generation import plan_remarks, read_sampling, settled_pl
 from sightline.loading.lengths import LENGTH, read_lengths
 from sightline.loading.parts import CLUSTER, MODEL, read_parts
 from sightline.loading.serving_plan import check_attention_groups
-from sightline.loading.sources import check_file, numbered, stated_path
+from sightline.loading.sources import check_file, numbered, opened_file, stated_path
 from sightline.loading.traces import open_trace
 from sightline.quantities import RATE, SECONDS, Dimension, format_quantity, show
 from sightline.scenario import (
@@ -197,14 +197,15 @@ def _trace(stated: str, base: Path, complaints: Complaints, remarks: list[str]) 
     """The path of a trace whose columns are known, and the keys of ``workload.arrival`` that it states."""
     check_file("workload.trace", stated)
     path = stated_path(base, stated)
+    kept = stated if opened_file(stated) else str(path)
     if not numbered(path)[0].is_file():
         why = "this is a folder; allowed: a file" if path.is_dir() else (f"this file does not exist{_near_file(path)}")
         complaints.add(f"workload.trace is {show(stated)}; {why}")
-        return str(path), {}
+        return kept, {}
     trace = complaints.note(open_trace, path, remarks.append)
     if trace is not None and trace.shape.name:
-        remarks.append(f"workload.trace {path} is read as {trace.shape.name}")
-    return str(path), {} if trace is None else trace.shape.arrival
+        remarks.append(f"workload.trace {kept} is read as {trace.shape.name}")
+    return kept, {} if trace is None else trace.shape.arrival
 
 
 def _near_file(path: Path) -> str:

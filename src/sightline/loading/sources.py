@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from sightline.catalog.yaml12 import MAX_DEPTH, holds_releases, parse, parse_all, plain_reason
 from sightline.content import record
 from sightline.errors import InputError, missing_file, reason
-from sightline.folders import located
+from sightline.folders import default_place, located
 from sightline.loading.checks import with_value
 from sightline.quantities import show
 
@@ -39,15 +39,34 @@ def files_allowed() -> bool:
     return not _forbidden.get()
 
 
+OPENED: Final = "opened:"
+"""Begins what stands for a file that was opened on the page, whose server keeps it for a while."""
+_KEPT: Final = re.compile(r"[0-9a-f]{12}-[\w.-]{1,80}")
+
+
+def opened_folder() -> Path:
+    """Return where files are kept that were opened on the page."""
+    return default_place() / "opened"
+
+
+def opened_file(stated: object) -> Path | None:
+    """Return the path of a file that was opened on the page; None for what stands for none."""
+    name = stated.removeprefix(OPENED) if isinstance(stated, str) else stated
+    return opened_folder() / str(name) if name != stated and _KEPT.fullmatch(str(name)) else None
+
+
 def check_file(key: str, value: object) -> None:
-    """Raise `InputError` for a ``key`` that names a file where none is opened."""
-    if not files_allowed():
+    """Raise `InputError` for a ``key`` that names a file where none is opened, or one that is kept no longer."""
+    if kept := opened_file(value):
+        if not kept.is_file():
+            raise InputError(f"{key} is {show(value)}, which is not kept any more; open the file again")
+    elif not files_allowed():
         raise InputError(f"{key} is {show(value)}; the server does not read files; use the command line")
 
 
 def stated_path(folder: Path, stated: str) -> Path:
     """Return the path that a file in a folder states; one with the backslashes of Windows is found everywhere."""
-    path = folder / stated
+    path = opened_file(stated) or folder / stated
     if "\\" in stated and files_allowed() and not path.exists():
         return folder / stated.replace("\\", "/")
     return path

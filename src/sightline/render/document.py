@@ -116,7 +116,7 @@ dl { margin: 16px 0; } dt { color: var(--faint); font-size: 12px; } dd { margin:
 .card svg { display: block; margin: 4px 0; overflow: visible; } .bar rect { stroke: var(--ink); stroke-width: 1px; }
 .card line { stroke: var(--ink); stroke-width: 2px; } .card .ground { stroke: var(--line); stroke-width: 1px; }
 .card .faint :is(.ends, rect) { stroke: var(--faint); }
-@container (min-width: 1000px) { .cards { grid-template-columns: repeat(4, 1fr); } }
+@container (min-width: 880px) { .cards { grid-template-columns: repeat(4, 1fr); } }
 @container (max-width: 479px) {
   .cards { grid-template-columns: 1fr; gap: 6px; } .card svg { margin: 2px 0; } .cards .card dd { grid-column: 2; }
   .cards .card { display: grid; grid-template-columns: 72px 1fr; gap: 0 8px; padding: 5px 10px 6px; }
@@ -133,6 +133,9 @@ dl { margin: 16px 0; } dt { color: var(--faint); font-size: 12px; } dd { margin:
 table { border-collapse: collapse; margin: 6px 0 14px; }
 th { text-align: left; color: var(--faint); font-weight: normal; font-size: 13px; }
 th, td { padding: 4px 14px 4px 0; border-bottom: 1px solid var(--line); vertical-align: top; }
+tr.strong td { font-weight: 600; }
+.chip { border: 1px solid; border-radius: 9px; padding: 0 7px; font-size: 12px; font-weight: normal;
+  white-space: nowrap; }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 td.sentence { min-width: 170px; }
 pre { background: var(--raised); padding: 12px 14px; border-radius: 6px; overflow-x: auto; font-size: 13px; }
@@ -147,6 +150,7 @@ figure { margin: 18px 0; } figcaption { font-weight: bold; margin: 0 0 4px; }
 #vg-tooltip-element.visible { visibility: visible; }
 #vg-tooltip-element table { margin: 0; font-size: 12.5px; } #vg-tooltip-element td { border: 0; padding: 1px 4px; }
 #vg-tooltip-element .key { color: var(--faint); }
+.drawn path { transition: opacity 0.1s; } .drawn path.passed { opacity: 0.12; } tr.picked { background: var(--raised); }
 .files { display: flex; gap: 6px; justify-content: flex-end; }
 .files button { font: inherit; font-size: 12px; color: var(--faint); background: none; border: 1px solid var(--line);
   border-radius: 4px; padding: 2px 8px; cursor: pointer; }

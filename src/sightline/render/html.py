@@ -107,6 +107,14 @@ def linked(link: out.Link) -> str:
     return f'<a href="{escape(link.address)}"{named}>{escape(link.text)}</a>'
 
 
+def _cell(cell: out.Cell) -> str:
+    """The content of a cell."""
+    if isinstance(cell, out.Chipped):
+        chips = (f'<span class="chip {escape(kind)}">{escape(words)}</span>' for words, kind in cell.chips)
+        return " ".join((_cell(cell.cell), *chips))
+    return linked(cell) if isinstance(cell, out.Link) else escape(cell)
+
+
 def buttons(links: Iterable[out.Link]) -> str:
     """Return a row of links that look like buttons."""
     found = "".join(linked(one).replace("<a ", '<a class="button" ', 1) for one in links)
@@ -140,14 +148,14 @@ def _card(one: out.Said) -> str:
 
 def _bar(one: out.Said) -> str:
     """The parts of a whole as one bar; one with a limit has a tick there, and is as long as its parts if these are."""
-    from sightline.charts.explanation_bars import COLORS
+    from sightline.charts.drawing import LIMIT_COLORS
 
     if not one.bar:
         return ""
     whole, at, found = max(1.0, sum(part.share for part in one.bar)), 0.0, ""
     for part in one.bar:
         width = part.share / whole
-        color = "currentColor" if part.key == "memory_bytes" else COLORS.get(part.key, "#b078ad")
+        color = "currentColor" if part.key == "memory_bytes" else LIMIT_COLORS.get(part.key, "#b078ad")
         color = "currentColor" if one.kind == out.FAINT else color
         label = escape(f"{part.label} {part.value}")
         found += f'<rect x="{at:.2%}" y="2" width="{width:.2%}" height="8" fill="{color}"><title>{label}</title></rect>'
@@ -184,6 +192,8 @@ def table(
     *,
     label: str = "table",
     numbers: bool | Sequence[bool] = True,
+    strong: Sequence[int] = (),
+    faint: Sequence[int] = (),
 ) -> str:
     """Return a table of texts.
 
@@ -192,6 +202,8 @@ def table(
         rows: The cells of each line.
         label: Names the region that scrolls where the table is wider than the screen.
         numbers: Whether columns hold numbers, which stand to the right: all but the first, none, or of each column.
+        strong: Positions of the rows that matter most.
+        faint: Positions of the rows that cannot be had.
     """
     lines, count = list(rows), len(headings)
     right = [*numbers] if isinstance(numbers, Sequence) else [numbers and at > 0 for at in range(count)]
@@ -206,20 +218,28 @@ def table(
         return "".join(
             f"<td{kind}></td>"
             if tag == "th" and not value
-            else f"<{tag}{scope}{kind}>{linked(value) if isinstance(value, out.Link) else escape(value)}</{tag}>"
+            else f"<{tag}{scope}{kind}{_value_of(value)}>{_cell(value)}</{tag}>"
             for kind, value in pairs
         )
 
-    body = "".join(f"<tr>{cells('td', row)}</tr>" for row in lines)
+    looks = {**dict.fromkeys(strong, "strong"), **dict.fromkeys(faint, out.FAINT)}
+    body = "".join(f"<tr{_class(looks.get(at, ''))}>{cells('td', row)}</tr>" for at, row in enumerate(lines))
     head = f"<thead><tr>{cells('th', headings)}</tr></thead>"
     return scrolled(f"<table>{head}<tbody>{body}</tbody></table>", label)
+
+
+def _value_of(cell: out.Cell) -> str:
+    """The attribute by which the page sorts."""
+    if isinstance(cell, out.Chipped | out.Link):
+        return _value_of(cell.cell if isinstance(cell, out.Chipped) else cell.text)
+    return f' data-value="{cell.value!r}"' if isinstance(cell, out.Valued) else ""
 
 
 def _kind_of(column: Sequence[out.Cell], *, is_number: bool) -> str:
     """The class of a column's cells: numbers, or sentences, which are not folded to a word a line."""
     if is_number:
         return "n"
-    return "sentence" if any(len(one.text if isinstance(one, out.Link) else one) > _SENTENCE for one in column) else ""
+    return "sentence" if any(len(out.text_of(one)) > _SENTENCE for one in column) else ""
 
 
 def scrolled(html: str, label: str) -> str:
@@ -358,6 +378,8 @@ class _Layout:
             rows,
             label=part.title or " and ".join(filter(None, part.headings[:2])) or "figures",
             numbers=part.numbers,
+            strong=part.strong,
+            faint=part.faint,
         )
         return self.holding(part.title, shown, more, is_folded=part.is_folded)
 

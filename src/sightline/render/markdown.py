@@ -124,10 +124,7 @@ def _entries(found: out.Entries) -> str:
 def _rows(one: out.Rows) -> str:
     if not one.rows:
         return ""
-    shown = [
-        [cell.text if isinstance(cell, out.Link) else cell for cell in row[:_MOST_COLUMNS]]
-        for row in one.rows[: one.most]
-    ]
+    shown = [[out.text_of(cell) for cell in row[:_MOST_COLUMNS]] for row in one.rows[: one.most]]
     rows, columns = (one.total or len(one.rows)) - len(shown), len(one.headings) - _MOST_COLUMNS
     left = [counted(rows, "more row")] * (rows > 0) + [counted(columns, "more column")] * (columns > 0)
     body = table(one.headings[:_MOST_COLUMNS], shown) + (f"\n\nand {' and '.join(left)}" if left else "")

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.errors import InputError
+from sightline.loading.sources import stated_path
 from sightline.loading.traces import Columns, Trace, open_trace
 from sightline.loading.traces.documents import OnRemark
 from sightline.scenario import Arrival, GenerationPlan, RequestShape, Serve, ServingScenario, Sessions
@@ -424,7 +425,7 @@ def replayed_parts(
     Raises:
         InputError: The file is no trace, or a row of it is wrong.
     """
-    trace = open_trace(Path(path))  # what is to be said of its kind is among the remarks of loading
+    trace = open_trace(stated_path(Path(), path))  # what is to be said of its kind is among the remarks of loading
     sent = _Sent(workload, trace)
     adapters = Adapters(workload.seed, plan)
     for requests in _evenly(map(sent.requests, trace.columns(on_remark)), part):

@@ -11,7 +11,7 @@ from hashlib import sha256
 from importlib import resources
 from typing import Final
 
-from sightline.web.jobs import default_place
+from sightline.folders import default_place
 from sightline.whole_files import write_whole
 
 _KINDS: Final = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}

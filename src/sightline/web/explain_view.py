@@ -3,84 +3,29 @@
 Traces are bounded in size and kept only until their job has read them.
 """
 
-import os
 from collections.abc import Mapping
 from dataclasses import replace
-from hashlib import sha256
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-
-from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request as HttpRequest
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 
 from sightline.answers.labels import texts_of_scenario
 from sightline.answers.outline import Link
 from sightline.answers.runs import choices
-from sightline.errors import InputError, SightlineError, prefixed
+from sightline.errors import InputError
 from sightline.loading.sources import without_files
-from sightline.prediction import predict
 from sightline.progress import Progress
-from sightline.quantities import BYTES, parse_quantity
 from sightline.render import html
 from sightline.render.html import Piece, folded, outline_piece, paragraphs, text
 from sightline.runs import open_store
 from sightline.web.fields import TRAINING, groups
-from sightline.web.jobs import Request
+from sightline.web.opened import OF_SCENARIO, TRACE, anchored, trace_job
 from sightline.web.request import Asked, read, with_change
-from sightline.web.security import Refusal, refused
 from sightline.web.stored_views import MOST, RUN, find_run, run_address
 from sightline.web.views import View, Work, found
 
 if TYPE_CHECKING:
-    from starlette.routing import BaseRoute
-
     from sightline.explanation.answer import Explanation
     from sightline.loading.loader import Loaded
-
-TRACE, NAME, OF_SCENARIO = "trace", "name", "of_scenario"
-"""Fields of an address: what stands for a trace's content, its name, and whether it is of the scenario there."""
-PATH: Final = "/explain/trace"
-VARIABLE: Final = "SIGHTLINE_TRACE_SIZE"
-"""Environment variable with another largest size than the usual."""
-_USUAL: Final = "64 MB"
-_MOST_NAME: Final = 80
-
-
-def most_bytes() -> int:
-    """Return how large a trace that is sent may be, as it is sent: usually packed."""
-    with prefixed(f"{VARIABLE} "):
-        return int(parse_quantity(os.environ.get(VARIABLE) or _USUAL, BYTES))
-
-
-def job(asked: Asked) -> Request | None:
-    """Return the work on the trace that an address stands for; None for an address without one."""
-    if TRACE not in asked.values:
-        return None
-    scenario = {"scenario": asked.mapping} if OF_SCENARIO in asked.values else {}
-    name = PurePath(asked.option(NAME, "trace")).name[:_MOST_NAME]
-    return Request(kind="trace", mapping={TRACE: asked.option(TRACE), **scenario}, options={"name": name})
-
-
-def trace_route() -> "BaseRoute":
-    """Return the route that takes a trace as the body of a request, and answers with the address that explains it."""
-
-    async def sent(request: HttpRequest) -> Response:
-        body = await request.body()
-        values = Asked.of(request.query_params.multi_items()).values
-        asked = Asked({**values, TRACE: sha256(body).hexdigest()})
-        try:
-            work = await run_in_threadpool(job, asked)
-            await run_in_threadpool(request.app.state.jobs.start, work, body)
-        except SightlineError as error:
-            return refused(error.problems)
-        except Refusal as refusal:
-            return refused(str(refusal), refusal.status)
-        return JSONResponse({"address": f"/explain?{asked.query}"}, 202)
-
-    return Route(PATH.removeprefix("/explain"), sent, methods=["POST"])
-
 
 TASKS: Final = (*TRAINING, "generate")
 
@@ -93,7 +38,7 @@ def answer(asked: Asked) -> "Piece":
         return Piece()
     if RUN in asked.values:
         return _of_run(asked)
-    explanation = explain(predict(asked.scenario()))
+    explanation = explain(anchored(asked))
     said = "For traces of several ranks, and traces too large to upload, use the command line:"
     command = text("sightline explain rank*.json", said)
     more = folded("Explain the traces of several ranks", paragraphs([said]), command)
@@ -129,8 +74,6 @@ def context(asked: Asked) -> Mapping[str, Any]:
         "is_of_scenario": not {RUN, TRACE} & asked.values.keys(),
         "runs": choices(open_store().newest(MOST)[0]),
         "chosen": asked.option(RUN),
-        "most_bytes": most_bytes(),
-        "trace_path": PATH,
         "of_scenario": OF_SCENARIO,
     }
 
@@ -193,9 +136,9 @@ VIEW: Final = View(
     title="Explain",
     about="What limits a scenario, a run or a trace, where its time goes, and the changes that would help most.",
     answer=answer,
-    job=job,
+    job=trace_job,
     context=context,
-    further=(trace_route(),),
     shares_scenario=True,
+    is_further=True,
     tasks=TASKS,
 )

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode
 
 from sightline.catalog.yaml12 import parse
 from sightline.errors import InputError, prefixed
@@ -19,12 +19,16 @@ if TYPE_CHECKING:
 
 MOST_SCENARIOS: Final = 64
 """That a sweep of a page may stand for: they are answered at once."""
-MORE, CONFIG = "more", "config"
-"""Fields that hold further keys as YAML, and a pasted ``config.json``."""
+MORE, CONFIG, ANCHOR = "more", "config", "anchor"
+"""Fields that hold further keys as YAML, a pasted ``config.json``, and what was measured of which scenario."""
 _WIDE: Final = "wide"
 """What the script says of a screen that shows no narrow forms of charts."""
 _NOT_STATE: Final = ("fragment", _WIDE)
-_HEADS: Final = ("name", "model", "cluster", "workload", "plan", "sweep", "measured")
+SWEPT: Final = "sweep."
+"""Begins the keys of fields that hold several values."""
+BASELINE: Final = "baseline"
+"""The option that every view carries along: a scenario that differences are told to."""
+_HEADS: Final = ("name", "model", "cluster", "workload", "plan", "sweep", "measured", "unread")
 """First words of the keys of a scenario."""
 
 
@@ -48,6 +52,13 @@ class Asked:
         return self.values.get(name, default)
 
     @property
+    def anchors(self) -> list[str]:
+        """What was measured: the name of its file, or the figure."""
+        stated = (dict(parse_qsl(line)) for line in self.values.get(ANCHOR, "").splitlines())
+        figures = [{key[9:]: text for key, text in one.items() if key.startswith("measured")} | one for one in stated]
+        return [one.get("name", " ".join(next(iter(one.items()), ""))) for one in figures]
+
+    @property
     def query(self) -> str:
         """The address's query again."""
         return urlencode(self.values)
@@ -59,13 +70,15 @@ class Asked:
 
     @property
     def scenario_query(self) -> str:
-        """The query that shows the same scenario in another view."""
-        return urlencode(self.scenario_values)
+        """The query of the scenario alone, with what was measured of it."""
+        kept = {ANCHOR: self.values[ANCHOR]} if ANCHOR in self.values else {}
+        return urlencode({**self.scenario_values, **kept})
 
     def query_for(self, takes: Callable[[str, str], bool]) -> str:
         """Return the query that shows the same scenario in a view that takes some keys of a task's."""
         task = self.values.get("workload.task", "")
-        return urlencode({key: value for key, value in self.scenario_values.items() if takes(key, task)})
+        carried = {key: self.values[key] for key in (BASELINE, ANCHOR) if key in self.values}
+        return urlencode({key: v for key, v in self.scenario_values.items() if takes(key, task)} | carried)
 
     def further(self, fields: Iterable[str]) -> str:
         """Return what belongs in the text of further keys: that text, and keys of the scenario without a field."""
@@ -78,10 +91,12 @@ class Asked:
         """The scenario as a file would state it; raise `InputError` for fields that hold no values."""
         found: dict[str, Any] = {}
         stated = {key: text for key, text in self.scenario_values.items() if key not in (MORE, CONFIG)}
+        if "workload.trace" in stated:  # a form sends the sizes that it starts with too
+            stated = {key: text for key, text in stated.items() if not key.startswith("workload.requests.")}
         # A whole part before the keys in it, in whatever order they came.
         for key in sorted(stated, key=lambda key: key.count(".")):
-            if key.startswith("sweep."):
-                found = {**found, "sweep": {**found.get("sweep", {}), key[6:]: _listed(key, stated[key])}}
+            if key.startswith(SWEPT):
+                found = {**found, "sweep": {**found.get("sweep", {}), key[len(SWEPT) :]: _listed(key, stated[key])}}
             else:
                 found = with_value(found, key, _value(key, stated[key]))
         for key, value in lines(MORE, self.values.get(MORE, "")).items():

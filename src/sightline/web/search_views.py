@@ -10,7 +10,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
-from sightline import catalog
 from sightline.answers.labels import asked_with
 from sightline.answers.plan_sentences import asked_alone
 from sightline.answers.study import study_outline
@@ -26,7 +25,8 @@ from sightline.render.csv import plans_to_csv, study_to_csv
 from sightline.render.html import Piece, outline_piece
 from sightline.web.fields import GENERATE, TRAINING, Field, Group, completed, groups
 from sightline.web.jobs import Request
-from sightline.web.request import CONFIG, Asked, lines
+from sightline.web.opened import anchors_for, learned
+from sightline.web.request import ANCHOR, CONFIG, Asked, lines
 from sightline.web.views import View, Work, found
 
 if TYPE_CHECKING:
@@ -43,7 +43,8 @@ _LISTS: Final = {"devices": "devices", "pareto": "pareto", "price": "prices"}
 
 def plan_job(asked: Asked) -> Request:
     """Return the search that is asked for; raise `InputError` for mistakes that show before it."""
-    asked = Asked(completed(asked.values, _plan_groups()))
+    stated = {key: _restricting(key, text) for key, text in asked.values.items()}
+    asked = Asked(completed(stated, _plan_groups()))
     options: dict[str, Any] = {key: asked.option(key) for key in _TEXTS if asked.option(key)}
     for key, option in _LISTS.items():
         if words := [word.strip() for word in asked.option(key).split(",") if word.strip()]:
@@ -54,12 +55,19 @@ def plan_job(asked: Asked) -> Request:
     if top := asked.option("top"):
         options["top"] = int(top) if top.isascii() and top.isdigit() else top
     mapping = asked.mapping
+    if anchors := anchors_for(asked):
+        options[ANCHOR] = anchors
     try:
         check_plan(mapping, options)
     except InputError as error:
         # The list of prices has the name of its field.
         raise InputError([problem.replace("price of", "price: of", 1) for problem in error.problems]) from None
     return Request(kind="plan", mapping=mapping, options=options)
+
+
+def _restricting(key: str, text: str) -> str:
+    """Several values of a choice, as ``megatron, torchtitan``, stand for any of them."""
+    return f"{{any: [{text}]}}" if key.startswith("plan.") and "," in text and text[0] not in "{[" else text
 
 
 def plan_form(_: Asked) -> Mapping[str, Any]:
@@ -76,7 +84,7 @@ def _plan_groups() -> tuple[Group, ...]:
         replace(workload, fields=(*map(_searchable, workload.fields), *_slo())),
         Group(title="Best", fields=tuple(_objectives())),
         Group(title="Limits, devices, prices", fields=tuple(_limits()), is_open=False),
-        Group(title="Choices that are fixed", fields=free, is_open=False),
+        Group(title="Fixed choices", fields=free, left_out="free"),
     )
 
 
@@ -111,8 +119,7 @@ def _objectives() -> Iterator[Field]:
 
 
 def _limits() -> Iterator[Field]:
-    devices = tuple(f"8..64x {name}" for name in catalog.names("devices"))
-    yield Field(key="devices", label="devices to try", suggestions=devices, empty="the cluster's")
+    yield Field(key="devices", label="devices to try", entries="devices", empty="the cluster's")
     yield Field(key="max_memory", label="memory at most", tasks=(*TRAINING, *GENERATE), empty="what a device has")
     yield Field(key="deadline", label="deadline", tasks=TRAINING, empty="none, or 30d")
     yield Field(key="budget", label="budget in USD", tasks=TRAINING, empty="none, or 1M")
@@ -126,7 +133,7 @@ def _limits() -> Iterator[Field]:
 
 PLAN_OPTIONS: Final = (
     *("objective", "pareto", "top", "max_memory", "launchable", "devices", "deadline", "budget", "ttft", "tpot"),
-    *("think_time", "prices", "availability"),
+    *("think_time", "prices", "availability", ANCHOR),
 )
 """Arguments of `sightline.plan` that a request may give."""
 MOST_TOP: Final = 50
@@ -142,9 +149,11 @@ def search_plans(mapping: Mapping[str, Any], options: Mapping[str, Any], progres
     from sightline.planning.search import plan
 
     check_plan(mapping, options)
+    anchors = options.get(ANCHOR)
+    known = learned(anchors) if anchors else None
     with without_files():
-        answer = plan(mapping, **options, progress=progress)
-        addresses, tries = _addresses(answer, mapping), _tries(answer, mapping, options)
+        answer = plan(mapping, **{**options, ANCHOR: known}, progress=progress)
+        addresses, tries = _addresses(answer, mapping, anchors), _tries(answer, mapping, options)
         piece = outline_piece(plan_outline(answer, addresses=addresses, tries=tries))
         document = plans_to_dict(answer, launches(answer))
         return {**found(document, piece), "files": {"plans.csv": plans_to_csv(answer) if answer.plans else ""}}
@@ -161,10 +170,12 @@ def check_plan(mapping: Mapping[str, Any], options: Mapping[str, Any]) -> None:
         check_request(mapping, options, most=MOST_SPACES)
 
 
-def _addresses(answer: "PlanAnswer", mapping: Mapping[str, Any]) -> Mapping[int, str]:
+def _addresses(answer: "PlanAnswer", mapping: Mapping[str, Any], anchors: str | None) -> Mapping[int, str]:
     """The page of each plan's prediction, or of its load."""
     view = "serve" if answer.plans and answer.plans[0].profile.task.name == "serving" else "predict"
-    return {one.rank: f"/{view}?{_query(asked_alone(answer, one, mapping))}" for one in answer.plans}
+    return {
+        one.rank: f"/{view}?{_query({**asked_alone(answer, one, mapping), ANCHOR: anchors})}" for one in answer.plans
+    }
 
 
 def _tries(answer: "PlanAnswer", mapping: Mapping[str, Any], options: Mapping[str, Any]) -> Sequence[str]:

@@ -12,13 +12,14 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 
 from sightline.errors import InputError, reason
-from sightline.web import assets, explain_view
+from sightline.web import assets
 from sightline.web.fields import START
 from sightline.web.jobs import Jobs
+from sightline.web.opened import PATH, most_bytes, open_route
 from sightline.web.pages import respond, start
 from sightline.web.request import Asked
 from sightline.web.security import App, Guard, Receive, Scope, Send, refused
@@ -44,14 +45,15 @@ def serve(listening: socket.socket, ready: Callable[[], None]) -> None:
     """Serve the page until somebody stops it; ``ready`` is called once it answers."""
     import uvicorn
 
-    from sightline.web.connections import ACCEPTED_AT_ONCE, Connection, limit_log
+    from sightline.web.connections import ACCEPTED_AT_ONCE, MOST_WAITING, Connection, limit_log
 
     class Server(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
+            listening.listen(MOST_WAITING)  # the loop knows only how many it accepts at once
             ready()
 
-    jobs = Jobs()
+    jobs = Jobs(prepared=True)
     app = create_app(jobs)
     config = uvicorn.Config(
         app,
@@ -88,6 +90,9 @@ def create_app(jobs: Jobs | None = None) -> App:
     routes: list[BaseRoute] = [
         Route("/", _home),
         Route("/static/{version}/{name}", _file),
+        Route("/jobs", _jobs),
+        Route("/jobs/{identifier}", _stop_job, methods=["DELETE"]),
+        open_route(),
         *(Route(f"/{view.name}", partial(respond, view), methods=["GET"]) for view in views()),
         *(Route(f"/{view.name}/start", partial(start, view), methods=["POST"]) for view in views() if view.job),
         Mount("/api/v1", _OnDemand(kept)),
@@ -95,7 +100,7 @@ def create_app(jobs: Jobs | None = None) -> App:
     ]
     application = Starlette(routes=routes, exception_handlers={HTTPException: _nothing_there})
     application.state.jobs = kept
-    return Guard(application, {explain_view.PATH: explain_view.most_bytes()})
+    return Guard(application, {PATH: most_bytes()})
 
 
 class _OnDemand:
@@ -132,6 +137,18 @@ async def _nothing_there(request: Request, error: Exception) -> Response:
 
 async def _home(_: Request) -> Response:
     return RedirectResponse("/predict")
+
+
+def _jobs(request: Request) -> Response:
+    """How far jobs are: those that run, that ended and nobody looked at, and those that are named."""
+    found = request.app.state.jobs.listed(request.query_params.getlist("id"))
+    return JSONResponse([job.for_page() for job in found], headers={"cache-control": "no-store"})
+
+
+def _stop_job(request: Request) -> Response:
+    """Ask a job to stop."""
+    request.app.state.jobs.cancel(request.path_params["identifier"], forget="forget" in request.query_params)
+    return _jobs(request)
 
 
 def _file(request: Request) -> Response:

@@ -50,6 +50,8 @@ class View:
     job: Callable[[Asked], "Job | None"] | None = None
     """The long work that is asked for, if any. The page shows how far it is, then what it found, below the answer of a
     view that has both."""
+    begins: Callable[["Job"], bool] = lambda _: False
+    """Whether a job is so short that it begins by itself, at opening and after each change."""
     context: Callable[[Asked], Mapping[str, Any]] = _nothing
     """Further values of the template."""
     form: Callable[[Asked], Mapping[str, Any]] = _nothing
@@ -60,6 +62,8 @@ class View:
     """Names of files of what its job found: which of the result's ``files``; None for the document as JSON."""
     shares_scenario: bool = False
     """Whether it asks about the scenario that other views show too, so that links take it along."""
+    is_further: bool = False
+    """Whether the navigation has it below "More"."""
     start: Mapping[str, str] | None = None
     """The scenario that is shown before anybody asked, if it is another than that of all views."""
     takes_of_plan: tuple[str, ...] | None = None

@@ -2,7 +2,7 @@ import json
 
 
 def test_the_table_ranks_numbers_and_lists_neighbours(in_process, example):
-    code, out, err = in_process("sensitivity", example, "--set", "plan.dtype=fp16")
+    code, out, err = in_process("sensitivity", example, "--set", "plan.dtype=fp16", "-v")
     assert (code, err) == (0, "")
     lines = out.splitlines()
     ranked = [line for line in lines if line.startswith(("device:", "links:", "network:"))]

@@ -3,7 +3,7 @@
 const form = document.getElementById("ask");
 const control = (name) => form.elements.namedItem(name);
 const ARRIVAL = {
-  rate: ["poisson", "gamma", "constant"],
+  rate: ["poisson", "gamma", "constant", "trace"],
   cv: ["gamma"],
   concurrency: ["closed"],
   think_time: ["closed"],
@@ -18,10 +18,11 @@ function has(name, is) {
 function follow() {
   const process = control("workload.arrival.process").value;
   for (const [name, processes] of Object.entries(ARRIVAL)) has(`workload.arrival.${name}`, processes.includes(process));
+  for (const name of ["count", "prompt_tokens", "output_tokens"]) has(`workload.requests.${name}`, !control("workload.trace").value);
   const goal = control("find").value;
   has("rates", goal === "several rates");
   has("think_time", goal === "highest rate");
 }
 
-form.addEventListener("change", follow, { capture: true });
+for (const event of ["change", "filled"]) form.addEventListener(event, follow, { capture: true });
 follow();

@@ -1,0 +1,340 @@
+"""What people drop on the page: recognized by its content, and made the address that shows it.
+
+Files are bounded in size. Results and traces of requests are kept for a while; all others are read once.
+"""
+
+import json
+import os
+import re
+import time
+import zlib
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import parse_qsl, urlencode
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request as HttpRequest
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from sightline.answers.labels import by_dotted_key, phrases, texts_of_scenario, title
+from sightline.answers.units import seconds
+from sightline.errors import InputError, SightlineError, prefixed
+from sightline.loading.sources import (
+    OPENED,
+    as_text,
+    opened_file,
+    opened_folder,
+    question_of,
+    read_source,
+    value_of,
+    without_files,
+)
+from sightline.profile.metrics import metric_of
+from sightline.quantities import BYTES, parse_quantity
+from sightline.web.fields import START, completed, groups
+from sightline.web.jobs import Request
+from sightline.web.request import ANCHOR, CONFIG, Asked, read
+from sightline.web.security import Refusal, refused
+from sightline.whole_files import write_whole
+
+if TYPE_CHECKING:
+    from starlette.routing import BaseRoute
+
+    from sightline.loading.traces.shapes import Shape
+    from sightline.prediction.anchoring import Anchored
+    from sightline.profile import Profile
+
+PATH: Final = "/open"
+TRACE, NAME, OF_SCENARIO = "trace", "name", "of_scenario"
+"""Fields of an address: what stands for a trace's content, its name, and whether it is of the scenario there."""
+VARIABLE: Final = "SIGHTLINE_TRACE_SIZE"
+"""Environment variable with another largest size than the usual."""
+_USUAL: Final = "64 MB"
+_MOST_NAME: Final = 80
+_MOST_ADDRESS: Final = 50_000
+"""Characters that an address may have."""
+_MOST_KEPT, _MOST_KEPT_S = 20, 30 * 86400
+"""Files, and for how long since they were opened."""
+_HEAD: Final = 2**20
+_SERVED: Final = ("generate", "serve")
+READ: Final = (
+    "a PyTorch trace, a scenario, a config.json, a launch script or configuration, a benchmark result, or a trace of "
+    "requests"
+)
+
+
+def most_bytes() -> int:
+    """Return how large a file that is opened may be, as it is sent: usually packed."""
+    with prefixed(f"{VARIABLE} "):
+        return int(parse_quantity(os.environ.get(VARIABLE) or _USUAL, BYTES))
+
+
+class Found(NamedTuple):
+    """What a file is, and the fields of the address that shows it."""
+
+    what: str
+    values: Mapping[str, str]
+    view: str = ""
+    """Empty for the one at hand, where that has the task."""
+    remarks: tuple[str, ...] = ()
+
+
+class _Sent(NamedTuple):
+    """A file as it was sent from a page."""
+
+    body: bytes
+    name: str
+    page: Asked
+    """The scenario of the page, or the usual one."""
+
+    @property
+    def head(self) -> bytes:
+        """The first bytes, unpacked."""
+        with suppress(zlib.error):
+            return zlib.decompressobj(31).decompress(self.body, _HEAD)
+        return self.body[:_HEAD]
+
+    @property
+    def text(self) -> str:
+        """The text, which ends with a line break so that it is no path."""
+        try:
+            return f"{self.body.decode('utf-8-sig')}\n"
+        except UnicodeDecodeError:
+            return "\n"
+
+
+def open_route() -> "BaseRoute":
+    """Return the route that takes a file as the body of a request, and answers with the address that shows it."""
+
+    async def sent(request: HttpRequest) -> Response:
+        fields, body = dict(request.query_params), await request.body()
+        page = Asked.of(parse_qsl(fields.get("of", "")))
+        page = page if {"model", CONFIG} & page.values.keys() else Asked({**START, **page.values})
+        file = _Sent(body, PurePath(fields.get(NAME, "file")).name[-_MOST_NAME:] or "file", page)
+        try:
+            if is_trace(file.head):
+                return await _traced(request, file, is_of_scenario=OF_SCENARIO in fields)
+            found = await run_in_threadpool(recognized, file)
+            address = f"{_view(found, fields.get('view', ''))}?{urlencode(found.values)}"
+            if len(address) > _MOST_ADDRESS:
+                raise InputError(f"{file.name} is too long for an address; use the command line")
+        except SightlineError as error:
+            return refused(error.problems)
+        except Refusal as refusal:
+            return refused(str(refusal), refusal.status)
+        return JSONResponse({"address": address, "what": f"{file.name}: {found.what}", "remarks": found.remarks})
+
+    return Route(PATH, sent, methods=["POST"])
+
+
+async def _traced(request: HttpRequest, file: _Sent, *, is_of_scenario: bool) -> Response:
+    """Begin to explain a trace; the address shows it."""
+    scenario = {**file.page.scenario_values, OF_SCENARIO: "yes"} if is_of_scenario else {}
+    asked = Asked({**scenario, TRACE: sha256(file.body).hexdigest(), NAME: file.name})
+    work = await run_in_threadpool(trace_job, asked)
+    await run_in_threadpool(request.app.state.jobs.start, work, file.body)
+    return JSONResponse({"address": f"/explain?{asked.query}", "what": f"{file.name}: a PyTorch trace"}, 202)
+
+
+def trace_job(asked: Asked) -> Request | None:
+    """Return the work on the trace that an address stands for; None for an address without one."""
+    if TRACE not in asked.values:
+        return None
+    scenario = {"scenario": asked.mapping} if OF_SCENARIO in asked.values else {}
+    name = PurePath(asked.option(NAME, "trace")).name[:_MOST_NAME]
+    return Request(kind="trace", mapping={TRACE: asked.option(TRACE), **scenario}, options={"name": name})
+
+
+def is_trace(head: bytes) -> bool:
+    """Return whether a file is a profiler's trace, by its first bytes."""
+    return b'"traceEvents"' in head or (head.lstrip().startswith(b"[") and b'"ph"' in head)
+
+
+def _view(found: Found, here: str) -> str:
+    """The address of the view that shows what was found: that at hand, where it has the task."""
+    from sightline.web.views import views
+
+    task = found.values.get("workload.task", "")
+    usual = found.view or ("serve" if task == "serve" else "predict")
+    fits = (one.name for one in views() if one.name == here and one.shares_scenario and task in (one.tasks or (task,)))
+    return f"/{usual if found.view else next(fits, usual)}"
+
+
+def recognized(file: _Sent) -> Found:
+    """Return what a file is; raise `InputError` with what it was tried as."""
+    from sightline.loading.foreign import MODEL, of_mapping
+    from sightline.loading.traces import measured_in, open_trace
+
+    if not file.body.strip():
+        raise InputError(f"{file.name} is empty")
+    path, remarks = _keep(file), list[str]()
+    try:
+        if (measured := measured_in(path)) is not None:
+            return _of_result(file, measured, f"{OPENED}{path.name}")
+        try:
+            shape = open_trace(path, remarks.append).shape
+        except InputError as error:  # most texts are none
+            said = list(error.problems)
+        else:
+            return _of_requests(file, shape, f"{OPENED}{path.name}", remarks)
+    except InputError as error:
+        raise InputError([one.replace(str(path), file.name) for one in error.problems]) from None
+    path.unlink()
+    with without_files():
+        document: Any = None
+        with suppress(InputError):
+            document = question_of(read_source(file.text).documents[0].mapping)
+        keys = {str(key).partition(".")[0] for key in document} if isinstance(document, Mapping) else set()
+        if len(keys & {"model", "cluster", "workload", "plan"}) > 1:
+            return _of_scenario(document)
+        if (form := of_mapping(document)) is not None and form is MODEL:
+            return _of_config(file, document)
+        try:
+            return _of_launch(file)
+        except InputError as error:
+            is_unknown = file.text == "\n" or "readable: " in error.problems[0]
+            said = [f"{file.name} is not recognized; allowed: {READ}", *said] if is_unknown else list(error.problems)
+    raise InputError([one.replace(str(path), file.name).replace("the text", file.name) for one in said])
+
+
+def _keep(file: _Sent) -> Path:
+    """Keep a file under the name of its content, and forget those that are too old or too many."""
+    name = f"{sha256(file.body).hexdigest()[:12]}-{re.sub(r'[^A-Za-z0-9_.-]+', '-', file.name)}"
+    write_whole(opened_folder() / name, file.body)
+    kept = sorted(opened_folder().glob("*-*"), key=lambda path: -path.stat().st_mtime)
+    for place, path in enumerate(kept):
+        if place >= _MOST_KEPT or time.time() - path.stat().st_mtime > _MOST_KEPT_S:
+            path.unlink(missing_ok=True)
+    return opened_folder() / name
+
+
+def _label(values: Mapping[str, str]) -> str:
+    """What a scenario is, in a few words; what is wrong with it is said by the view that shows it."""
+    with suppress(SightlineError):
+        scenario: Any = Asked(values).loaded.scenarios[0]
+        return ", ".join([title(scenario), *phrases(scenario)[:3]])
+    return "with something to correct"
+
+
+def _of_scenario(document: Mapping[str, Any]) -> Found:
+    values = texts_of_scenario(document)
+    return Found(f"a scenario: {_label(values)}", values)
+
+
+def _of_config(file: _Sent, document: Mapping[str, Any]) -> Found:
+    """The scenario of the page with another model."""
+    from sightline.loading.models import resolve_model
+
+    model = resolve_model(document, Path()).model
+    others = {k: text for k, text in file.page.values.items() if k.partition(".")[0] not in ("model", CONFIG, ANCHOR)}
+    what = f"a config.json: {document.get('model_type', 'model')}, {model.parameters / 1e9:.3g} B parameters"
+    return Found(what, {CONFIG: json.dumps(document, separators=(",", ":")), **others})
+
+
+def _of_launch(file: _Sent) -> Found:
+    """The scenario of a launch, with what that does not say as the page states it."""
+    from sightline.launching import completed as completing
+    from sightline.launching import read as read_launch
+
+    reading, page = read_launch(file.text), file.page.mapping
+    task, load = reading.scenario.get("workload", {}).get("task", ""), page.get("workload", {})
+    if task == "generate" and load.get("task") in _SERVED:  # of its load a command of a server says nothing
+        reading = replace(reading, scenario={**reading.scenario, "workload": load}, assumed={})
+    starts = completed({"workload.task": task}, groups())
+    stated = {**{key: value_of(key, text) for key, text in starts.items()}, **dict(by_dotted_key(page))}
+    known = {key: stated[key] for key in reading.missing if key in stated and not key.startswith("plan.")}
+    if count := re.search(r"(\d+)x ", reading.missing.get("cluster", "")):
+        known["cluster"] = re.sub(r"^\d+x ", count[0], str(stated["cluster"]))
+    reading = completing(reading, known)
+    values = texts_of_scenario(reading.scenario)
+    missing = [f"{key} is missing: {what}" for key, what in reading.missing.items()]
+    taken = [f"{key} {value} as on the page before" for key, value in known.items()]
+    taken += [f"{key} {value} assumed" for key, value in reading.assumed.items()]
+    what = f"{reading.read_as.removeprefix('parsed the text as ')}: {_label(values)}"
+    return Found(what, values, remarks=(*missing, *taken, *reading.without_counterpart))
+
+
+def _of_requests(file: _Sent, shape: "Shape", kept: str, remarks: list[str]) -> Found:
+    """The load of a trace on the model, cluster and engine of the page."""
+    from sightline.loading.traces.shapes import TIME
+
+    page = file.page.scenario_values
+    parts = ("plan.", "workload.slo.") if page.get("workload.task") in _SERVED else ()
+    others = {key: text for key, text in page.items() if key.startswith(("model", "cluster", CONFIG, *parts))}
+    sent = {"process": "trace"} if TIME in shape.columns else shape.arrival or {"process": "all_at_once"}
+    load = {"workload.task": "serve", "workload.trace": kept, **_arrival(sent)}
+    said = tuple(one.replace(str(opened_file(kept)), file.name) for one in remarks)
+    return Found(shape.name or "a trace of requests", {**others, **load}, remarks=said)
+
+
+def _arrival(sent: Mapping[str, Any]) -> dict[str, str]:
+    return {f"workload.arrival.{key}": as_text(value) for key, value in sent.items()}
+
+
+def _of_result(file: _Sent, measured: Mapping[str, Any], kept: str) -> Found:
+    """The scenario of the page, corrected by what a load client measured of it."""
+    from sightline.simulation.anchoring import QUANTITIES
+
+    page, task = file.page.scenario_values, file.page.option("workload.task")
+    if task not in _SERVED:
+        said = f"{file.name} is {measured['source']}, but workload.task is {task or 'missing'}"
+        raise InputError(f"{said}; open it in a scenario of the measured server, with task serve or generate")
+    server = {key: text for key, text in page.items() if not key.startswith(("workload.", "name"))}
+    sizes = {key: page.get(f"workload.{key}", "") for key in ("prompt_tokens", "output_tokens")}
+    if task == "serve":
+        load = {key: text for key, text in page.items() if key.startswith("workload.requests")}
+    else:
+        load = {f"workload.requests.{key}": text for key, text in {"count": "256", **sizes}.items()}
+    load = {"workload.task": "serve", **load, **_arrival(measured["sent"]), "measured": kept}
+    anchor = urlencode({"name": file.name, **server, **load})
+    learned(anchor)
+    times = (f"{metric_of(key).label} {seconds(_mean(measured[key]))}" for key in QUANTITIES if key in measured)
+    what = f"{measured['source']}, {', '.join(times)}; it corrects the prediction"
+    anchors = dict.fromkeys([*file.page.option(ANCHOR).splitlines(), anchor])
+    return Found(what, {**page, ANCHOR: "\n".join(anchors)})
+
+
+def _mean(value: Any) -> float:
+    return float(value["mean"] if isinstance(value, Mapping) else value)
+
+
+@lru_cache(32)
+def learned(anchors: str) -> "Anchored":
+    """Return what anchors of an address teach: a scenario with ``measured`` a line, as the query of an address."""
+    from sightline.anchors.corrected import anchored as learn
+
+    with prefixed(f"{ANCHOR}: "):
+        stated = [Asked.of(parse_qsl(line)).mapping for line in anchors.splitlines()]
+        measured: Any = read(stated).scenarios
+        return learn(measured)
+
+
+def anchored(asked: Asked) -> "Profile":
+    """Return the prediction of what an address asks, corrected by its anchors where they measured its task."""
+    from sightline.anchors.corrected import predict
+
+    anchors = anchors_for(asked)
+    return predict(asked.scenario(), anchor=learned(anchors) if anchors else ())
+
+
+def anchors_for(asked: Asked) -> str:
+    """Return the anchors of an address that measured its task; empty where they measured another one."""
+    stated = asked.option(ANCHOR)
+    known = learned(stated) if stated else None
+    is_served = asked.option("workload.task") in _SERVED
+    return stated if known and (known.requests if is_served else known.steps) else ""
+
+
+def anchor_piece(asked: Asked) -> str:
+    """Return the form of one measured figure of the scenario at hand."""
+    from sightline.prediction.anchoring.timed import TIMES
+    from sightline.web.pages import render
+
+    figures = TIMES["generation" if asked.option("workload.task") in _SERVED else "training"]
+    return render("anchor.html", figures={key: metric_of(key) for key in figures})
