@@ -160,7 +160,7 @@ def _bar(one: out.Said) -> str:
         label = escape(f"{part.label} {part.value}")
         found += f'<rect x="{at:.2%}" y="2" width="{width:.2%}" height="8" fill="{color}"><title>{label}</title></rect>'
         at += width
-    if one.is_limited:
+    if one.key == "fits":
         found = f'<line class="ground" x1="0" x2="100%" y1="6" y2="6"/>{found}'
         found += f'<line x1="{1 / whole:.2%}" x2="{1 / whole:.2%}" y1="0" y2="12"/>'
     return _picture("bar", ", ".join(f"{part.label} {part.value}" for part in one.bar), found)
