@@ -166,7 +166,10 @@ def test_settings_change_the_base_and_the_study():
 
 
 def test_a_quick_study_thins_ranges_and_keeps_what_was_typed():
-    axes = {"plan.micro_batch": [1, 2, 3, 4], "cluster.device.memory_bandwidth": {"from": "1x", "to": "16x", "factor": 2}}
+    axes = {
+        "plan.micro_batch": [1, 2, 3, 4],
+        "cluster.device.memory_bandwidth": {"from": "1x", "to": "16x", "factor": 2},
+    }
     answer = explore({"base": TRAINING, "axes": axes}, quick=True)
     assert answer.axes == {"plan.micro_batch": [1, 2, 3, 4], "cluster.device.memory_bandwidth": ["1x", "4x", "16x"]}
 
