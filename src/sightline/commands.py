@@ -49,7 +49,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "measure": Command("sightline.cli.measure:measure"),
     "runs": Command("sightline.cli.library:runs", view="sightline.web.stored_views:RUNS"),
     "watch": Command(view="sightline.web.stored_views:WATCH"),
-    "compare": Command("sightline.cli.predictions:compare"),
+    "compare": Command("sightline.cli.predictions:compare", view="sightline.web.scenario_views:COMPARE"),
     "check": Command("sightline.cli.predictions:check"),
     "validate": Command(
         "sightline.cli.accuracy:validate",

@@ -6,9 +6,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import wraps
 from importlib import import_module
+from math import inf
 from types import FrameType
 from typing import Final, ParamSpec, TypeVar
 
@@ -35,12 +36,35 @@ class State:
     done: int
     total: int | None
     """None where nobody knows."""
+    share: float | None = field(default=None, compare=False)
+    """Share of the work that is done; None where nobody knows."""
+    elapsed_s: float = field(default=0.0, compare=False)
+    """Seconds since the work began."""
+    left_s: float | None = field(default=None, compare=False)
+    """Estimate of the seconds until its end, as if it went on as fast as until now; None where nobody knows."""
+    best: str = field(default="", compare=False)
+    """The best that was found until now, such as "5.7 requests/s: tp 8, ep 8"."""
+
+    @property
+    def words(self) -> str:
+        """How far the work is, as one line."""
+        of = "" if self.total is None else f" of {self.total:,}"
+        times = [f"{_rounded(self.elapsed_s)} so far" if self.elapsed_s >= 1 else ""]
+        times += [f"about {_rounded(self.left_s)} left" if self.left_s is not None else ""]
+        far = f"{self.what}: {self.done:,}{of}" if self.what else "starting"
+        return "; ".join(filter(None, [", ".join(filter(None, [far, *times])), self.best and f"best: {self.best}"]))
+
+
+def _rounded(seconds: float) -> str:
+    return f"{max(seconds, 1):.0f} s" if seconds < MINUTES_FROM_S else f"{seconds / 60:.0f} min"
 
 
 def _nobody(_: State) -> None:
     """Tell nobody."""
 
 
+MINUTES_FROM_S: Final = 100.0
+"""From which on times are told in minutes."""
 AGAIN_S: Final = 1.0
 """Seconds without anything done after which the state is told again."""
 
@@ -60,6 +84,9 @@ class Progress:
         self.cancelled = False
         self._tell, self._every_s = tell, every_s
         self._what, self._done, self._total = "", 0, None  # type: tuple[str, int, int | None]
+        self._best, self._rank = "", inf
+        self._began = self._counts_from = time.monotonic()
+        self._shares = (0.0, 1.0)
         self._told_at = 0.0
         # A listener may call what it listens to, so the same thread may enter again.
         self._lock = threading.RLock()
@@ -67,13 +94,47 @@ class Progress:
     @property
     def state(self) -> State:
         """How far the stage at hand is."""
-        return State(what=self._what, done=self._done, total=self._total)
+        now, share = time.monotonic(), self._share()
+        known_s = now - self._counts_from
+        left_s = known_s * (1 - share) / share if share and known_s >= AGAIN_S else None
+        return State(
+            what=self._what,
+            done=self._done,
+            total=self._total,
+            share=share,
+            elapsed_s=now - self._began,
+            left_s=left_s,
+            best=self._best,
+        )
 
-    def begin(self, total: int | None, what: str) -> None:
-        """Begin a stage of ``total`` things to do; the one before it has ended."""
+    def begin(self, total: int | None, what: str, until: float | None = None) -> None:
+        """Begin a stage of ``total`` things to do; the one before it has ended.
+
+        Args:
+            total: How many; None where nobody knows.
+            what: What is done.
+            until: Share of the whole work that is usually done at the end of this stage, of work with several.
+        """
         with self._lock:
+            before = 0.0 if until is None else (self._share() or 0.0)
+            if not before:
+                self._counts_from = time.monotonic()
+            self._shares = before, max(until or 1.0, before)
             self._what, self._done, self._total = what, 0, total
             self._say(time.monotonic())
+
+    def found(self, best: str, rank: float = -inf) -> None:
+        """Say what the best is that was found until now; one of a larger ``rank`` than the one before is none."""
+        if rank <= self._rank:
+            self._best, self._rank = best, rank
+
+    def _share(self) -> float | None:
+        first, last = self._shares
+        if self._total is None and self._shares == (0.0, 1.0):
+            return None
+        # Nobody knows how many there are: each is half of what is left.
+        of_stage = 1 - 0.5**self._done if self._total is None else self._done / max(self._total, 1)
+        return first + (last - first) * min(of_stage, 1.0)
 
     def advance(self, count: int = 1) -> None:
         """Count things as done."""
@@ -94,14 +155,14 @@ class Progress:
         if time.monotonic() - self._told_at >= max(self._every_s, AGAIN_S):
             self.advance(0)
 
-    def over(self, items: Sequence[Item], what: str) -> Iterator[Item]:
+    def over(self, items: Sequence[Item], what: str, until: float | None = None) -> Iterator[Item]:
         """Go through ``items`` as a stage; ends early, without an error, once somebody asked to stop."""
         with suppress(Cancelled):
-            yield from self.each(items, what)
+            yield from self.each(items, what, until)
 
-    def each(self, items: Sequence[Item], what: str) -> Iterator[Item]:
+    def each(self, items: Sequence[Item], what: str, until: float | None = None) -> Iterator[Item]:
         """Go through ``items`` as a stage; raise `Cancelled` where one is left once somebody asked to stop."""
-        self.begin(len(items), what)
+        self.begin(len(items), what, until)
         for item in items:
             self.check()
             yield item
@@ -115,7 +176,10 @@ class Progress:
 class _Silent(Progress):
     """Nobody watches, and nobody can stop what all share."""
 
-    def begin(self, total: int | None, what: str) -> None:
+    def begin(self, total: int | None, what: str, until: float | None = None) -> None:
+        """Do nothing."""
+
+    def found(self, best: str, rank: float = -inf) -> None:
         """Do nothing."""
 
     def advance(self, count: int = 1) -> None:

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from dataclasses import replace
 from html.parser import HTMLParser
 
@@ -16,7 +17,7 @@ from sightline.answers.units import NOTHING
 from sightline.exploration.study_answer import BOUND_BY, Column
 from sightline.render.csv import study_to_csv
 from sightline.render.document import outline_page
-from sightline.render.terminal import outline_text
+from sightline.render.terminal import SCREEN_LINES, outline_text
 
 ANSWERS = (
     study_answers.nodes,
@@ -101,9 +102,9 @@ def test_values_of_any_size_have_a_short_text(unit, value):
     assert quantity.scaled(value)[0] > 0
 
 
-def shown(block, width=120):
+def shown(block, width=120, **given):
     console = Console(width=width, file=io.StringIO(), force_terminal=False)
-    console.print(outline_text(block))
+    console.print(outline_text(block, **given))
     return console.file.getvalue()
 
 
@@ -134,9 +135,10 @@ def test_levels_are_words_and_figures_have_units():
 
 def test_long_tables_show_their_head():
     answer = study_answers.grid(9)
-    text = shown(study_outline(answer))
-    assert "57 more rows; use --csv" in text
-    assert len(text.splitlines()) < 40
+    text = shown(study_outline(answer), most_lines=SCREEN_LINES)
+    assert len(text.splitlines()) == SCREEN_LINES
+    more = int(re.search(r"-v also shows .*?(\d+) more rows", text)[1])
+    assert len(shown(study_outline(answer)).splitlines()) == SCREEN_LINES + more - 2
 
 
 def test_a_narrow_terminal_names_once_what_rows_share():

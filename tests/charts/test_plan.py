@@ -7,7 +7,7 @@ import altair as alt
 import numpy as np
 import plan_answers
 import pytest
-from drawn_charts import SEEN_BY, drawn, lab, texts
+from drawn_charts import SEEN_BY, contrast, drawn, lab, texts
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,12 +29,29 @@ GENERATED = ("prefill", "decode", "communication", "transfer", "host")
         {key: drawing.PHASE_COLORS[key] for key in TRAINED},
         {key: drawing.PHASE_COLORS[key] for key in GENERATED},
         drawing.MEMORY_COLORS,
+        drawing.LEVEL_COLORS,
     ],
 )
 def test_colors_next_to_each_other_can_be_told_apart_by_everybody(colors, sight):
     for one, other in itertools.combinations(colors, 2):
         apart = np.linalg.norm(lab(colors[one], SEEN_BY[sight]) - lab(colors[other], SEEN_BY[sight]))
         assert apart > 15, (one, other)
+
+
+FAMILIES = (drawing.PHASE_COLORS, drawing.LIMIT_COLORS, drawing.MEMORY_COLORS, dict.fromkeys(drawing.LINES))
+
+
+@pytest.mark.parametrize("color", sorted({color or key for family in FAMILIES for key, color in family.items()}))
+def test_every_color_of_a_mark_stands_out_on_light_and_dark_grounds(color):
+    assert contrast(color, "#ffffff") >= 3
+    assert contrast(drawing.IN_THE_DARK.get(color, color), drawing.IN_THE_DARK["white"]) >= 3
+
+
+def test_a_color_means_a_phase_or_a_limit_or_a_part_of_memory_or_a_side():
+    phases, limits, memory = ({*family.values()} for family in FAMILIES[:3])
+    assert phases & limits <= {drawing.NETWORK, drawing.WAITING, drawing.HOST, drawing.PHASE_COLORS["decode_queue"]}
+    assert not memory & (phases | limits | {*drawing.LINES})
+    assert not {*drawing.LINES} & (phases | limits)
 
 
 @pytest.mark.parametrize("answer", [plan_answers.trained, plan_answers.generating, plan_answers.empty])

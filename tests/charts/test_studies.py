@@ -14,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sightline.charts import drawing
+from sightline.charts.drawing import DARK_TEXT, LEVEL_COLORS, LIGHT_TEXT
 from sightline.charts.study_charts import study_chart
-from sightline.charts.study_table import DARK_TEXT, LEVEL_COLORS, LIGHT_TEXT, colors_of, part_of
+from sightline.charts.study_table import colors_of, part_of
 from sightline.exploration.study_answer import Column, Figure, StudyAnswer
 from sightline.render.csv import csv_of
 

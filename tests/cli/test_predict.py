@@ -7,14 +7,18 @@ import json
 import pytest
 
 from sightline.profile import BOUNDS, MEMORY_PARTS, REFERENCE, TRAINING
+from sightline.render.terminal import SCREEN_LINES
 
 
 def test_a_prediction_is_a_short_table(in_process, example):
     code, out, err = in_process("predict", example)
     assert (code, err) == (0, "")
-    for said in ("Llama-2-7B, ZeRO-2, 8 x A800", "step time", "tokens/s", "MFU", "forward", "weights", "GiB"):
+    for said in ("Llama-2-7B, ZeRO-2, 8 x A800", "step time", "tokens/s", "MFU", "forward", "GiB", "-v also shows"):
         assert said in out
     assert all(len(line) <= 80 for line in out.splitlines())
+    full = in_process("predict", example, "-v")[1]
+    assert len(out.splitlines()) <= SCREEN_LINES < len(full.splitlines())
+    assert "Evidence of constants" in full
 
 
 def test_json_is_one_document_with_the_documented_keys(in_process, example):

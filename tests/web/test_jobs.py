@@ -59,7 +59,7 @@ def test_a_mistake_is_a_sentence(jobs):
 def test_a_job_that_is_stopped_keeps_what_it_found(jobs, tmp_path, monkeypatch):
     monkeypatch.setattr("sightline.web.jobs.MOST_STOPPING_S", PATIENCE_S)
     job = jobs.start(Request(kind="plan", mapping=LONG))
-    until(lambda: jobs.get(job.id).done or jobs.get(job.id).ended)
+    until(lambda: jobs.get(job.id).stage.done or jobs.get(job.id).ended)
     assert jobs.cancel(job.id).state == "stopping"
     assert ended(jobs, job.id).state == "cancelled"
     assert jobs.result(job.id) is None

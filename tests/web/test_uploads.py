@@ -66,7 +66,7 @@ def test_a_trace_of_a_scenario_predicts_its_changes(client):
     asked = {"of": urlencode(SCENARIO), opened.OF_SCENARIO: "yes", "name": "t.json.gz"}
     sent = client.post("/open", params=asked, content=TRACE.read_bytes())
     shown = explained(client, sent.json()["address"])
-    assert "Recommended changes" in shown
+    assert "What to change" in shown
     # A step that is faster than the device at its peak is of another scenario.
     larger = {"model": "llama-3-70b", "cluster": "32x a100-sxm-80gb", "workload.global_batch": "512"}
     other = {**asked, "of": urlencode({**SCENARIO, **larger})}

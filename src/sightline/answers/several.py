@@ -164,6 +164,11 @@ def profiles_outline(
     )
 
 
+def swept_parts(profiles: Sequence[Profile], cells: Cells) -> "list[Part]":
+    """Return the tables of a sweep, a line for each scenario."""
+    return list(_tables(profiles, cells, range(len(profiles))))
+
+
 def _title(profiles: Sequence[Profile], cells: Cells) -> str:
     scenarios = [profile.scenario for profile in profiles]
     if any(cells) and len({profile.task for profile in profiles}) == 1:
@@ -206,6 +211,7 @@ def table_of(profiles: Sequence[Profile], cells: Cells = (), *, total: int | Non
         least=[one.heading for key in _LEAST for one in columns.values() if re.fullmatch(key, one.key)],
         kinds=_KINDS,
         strong=[at for at, is_best in enumerate(summary.best(profiles)) if is_best],
+        faint=[at for at, one in enumerate(profiles) if one.fits is False],
     )
 
 

@@ -171,8 +171,6 @@ def _cells(quantity: Quantity, values: Sequence[Any], heading: str) -> list[str]
 
 _MOST_ROWS = 200
 """Rows of the table; the CSV file has all."""
-_MOST_LINES, _HEAD = 40, 24
-"""Rows that a terminal shows in full, and how many of a longer table."""
 _LEAST = ("carbon", "energy")
 """Headings of figures that follow from others, so that a narrow terminal can do without them."""
 
@@ -205,7 +203,6 @@ def _table(answer: StudyAnswer, *, is_folded: bool) -> Rows:
         ordered,
         title="Table" if is_folded else "",
         total=len(answer),
-        most_lines=None if len(answer) <= _MOST_LINES else _HEAD,
         is_folded=is_folded,
         labels=len(labels),
         regroups=True,

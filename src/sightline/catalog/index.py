@@ -235,10 +235,15 @@ def usual_name(kind: str, written: str, known: Sequence[str]) -> str:
 
 
 @cache
+def called(device: str) -> tuple[str, ...]:
+    """Return what drivers and libraries call a device, which its entry states as ``names``."""
+    return tuple(_stated(_paths("devices")[device]).get("names", ()))
+
+
+@cache
 def _also_called() -> Mapping[str, str]:
-    """Devices by what drivers and libraries call them, which their entries state as ``names``."""
-    stated = {name: _stated(path).get("names", ()) for name, path in _paths("devices").items()}
-    return {"".join(_words(called.lower())): name for name, all_names in stated.items() for called in all_names}
+    """Devices by what drivers and libraries call them."""
+    return {"".join(_words(other.lower())): name for name in names("devices") for other in called(name)}
 
 
 def alternatives(kind: str, written: str, name: str, known: Sequence[str]) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from sightline.answers.validation import by_kind, case_label, quantity_name
 from sightline.charts import figure
-from sightline.charts.drawing import FAINT, PAIR, ROW_HEIGHT, SCREEN, Room, rounded
+from sightline.charts.drawing import FAINT, HOST, PAIR, ROW_HEIGHT, SCREEN, Room, rounded
 from sightline.charts.figure import (
     quantity as quantity_of,
 )
@@ -26,7 +26,7 @@ _UNITS = {"s": "seconds", "B": "bytes", "": "SI"}
 """What units of metrics are called on an axis, where it is not their own name."""
 _POINTS = 150
 """Cases of a part that are drawn; of more, evenly many."""
-_SPLIT_COLORS = {"fit": "#8fa6bf", "test": "#c4281f", "own": "#174a8c"}
+_SPLIT_COLORS = {"fit": HOST, "test": PAIR[1], "own": PAIR[0]}
 _SPLIT_SHAPES = {"fit": "circle", "test": "diamond", "own": "diamond"}
 _LOW_RATIO, _HIGH_RATIO = 0.5, 2.0
 MEASURED, PREDICTED = "measured", "predicted"
@@ -115,7 +115,7 @@ def _suite(suite: str, parts: "Sequence[Result]", room: Room) -> figure.Panel:
 
 def _bands(ends: Sequence[tuple[float, float]]) -> list[figure.Mark]:
     """The line on which predicted equals measured, between two points, and the bands around it, the wider one below."""
-    band_looks = {"color": "#7d9cc0", "opacity": 0.16, "clip": True}
+    band_looks = {"color": FAINT, "opacity": 0.16, "clip": True}
     rows = {band: [{"x": x, "low": y * (1 - band), "high": y * (1 + band)} for x, y in ends] for band in (*_BANDS, 0.0)}
     areas = [figure.mark("area", rows[band], x="x", y="low", y2="high", **band_looks) for band in _BANDS]
     return [*areas, figure.mark("line", rows[0.0], x="x", y="low", color=FAINT, strokeWidth=1, clip=True)]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from sightline.answers import labels, summary
 from sightline.charts import figure
-from sightline.charts.drawing import FAINT, LINES, SCREEN, Room, basis
+from sightline.charts.drawing import FAINT, GOOD, LINES, SCREEN, Room, basis
 from sightline.profile import GENERATION, Profile
 
 if TYPE_CHECKING:
@@ -293,7 +293,7 @@ def _rate_panel(profiles: Sequence[Profile], key: str, divisor: float, room: Roo
         marks.insert(0, band(bands, LINES[[*_SHOWN].index("p90")]))
     if limit is not None:
         box = [{"top": limit, "bottom": low}]
-        marks = [figure.mark("rect", box, y="bottom", y2="top", color="#179e5f", opacity=0.12), *marks]
+        marks = [figure.mark("rect", box, y="bottom", y2="top", color=GOOD, opacity=0.12), *marks]
         marks.append(figure.threshold({"line": "SLO", "time_s": limit}, y="time_s"))
     unit = "seconds" if divisor == 1.0 else "milliseconds"
     y = figure.logarithmic(unit, low, high, divisor)

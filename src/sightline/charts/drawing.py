@@ -8,42 +8,99 @@ from sightline.quantities import significant
 
 VEGA_LITE = "6.4"
 """The version of Vega-Lite that specifications are written for, as vl-convert names it."""
-BLUE, _LIGHT_BLUE, _PURPLE, _GREEN, RED = "#174a8c", "#5cbcf0", "#9a6096", "#179e5f", "#c4281f"
-_ORANGE, _YELLOW, _GREY, _MAROON = "#d4570c", "#eeb41e", "#a3a3a3", "#6c1330"
+INK, FAINT, LINE, WARNING, GOOD = "#222222", "#666666", "#ececec", "#c0392b", "#179e5f"
+NETWORK, WAITING, HOST, REST = "#c4281f", "#b58300", "#919191", "#6e6e6e"
+"""What means the same as a phase and as a limit: communication, bubbles and queues, the host; and what is left."""
 PHASE_COLORS = {
-    "forward": _LIGHT_BLUE,
-    "reference": _MAROON,
-    "backward": BLUE,
-    "recompute": _PURPLE,
-    "optimizer": _GREEN,
-    "communication_exposed": RED,
-    "pipeline_bubble": _YELLOW,
-    "queue": _YELLOW,
-    "prefill": _LIGHT_BLUE,
-    "decode": BLUE,
-    "communication": RED,
-    "transfer": _PURPLE,
-    "decode_queue": _ORANGE,
-    "host": _GREY,
+    "forward": "#269ad4",
+    "reference": "#2a2472",
+    "backward": "#4a41be",
+    "recompute": "#59758b",
+    "optimizer": "#4d3f6a",
+    "pipeline_bubble": WAITING,
+    "communication_exposed": NETWORK,
+    "queue": WAITING,
+    "prefill": "#269ad4",
+    "decode": "#4a41be",
+    "communication": NETWORK,
+    "transfer": "#59758b",
+    "decode_queue": "#8a5a00",
+    "host": HOST,
 }
-"""Colors of the phases. Those of a task differ in hue and in lightness, for the color-blind and for print in grey."""
+"""Of phases: blue where the device works. Those of a task differ in hue and in lightness, as all families do, for the
+color-blind and for print in grey; every color keeps 3 : 1 to its ground, that of a dark screen with `IN_THE_DARK`."""
+INPUT_COLOR, OVERLAPPED_COLOR = "#2463a2", "#d0625b"
+"""Of the backward pass to inputs alone, and of communication behind compute."""
 MEMORY_COLORS = {
-    "weights": BLUE,
-    "reference": _MAROON,
-    "gradients": "#9dc8f5",
-    "optimizer": _GREEN,
-    "activations": _ORANGE,
-    "kv_cache": "#b078ad",
-    "buffers": "#edcf3c",
-    "framework": "#7d7d7d",
+    "weights": "#5b42aa",
+    "reference": "#513259",
+    "gradients": "#ad71de",
+    "optimizer": "#541d30",
+    "activations": "#de63be",
+    "kv_cache": "#90528b",
+    "buffers": "#322270",
+    "framework": "#767676",
 }
-OVERLAPPED_COLOR = "#eba7a2"
-"""Of communication behind compute."""
-INK, FAINT, LINE, WARNING = "#222222", "#666666", "#ececec", "#c0392b"
-PAIR = (BLUE, "#e08a3c")
-"""Colors of two sides: A and B, measured and predicted."""
-LINES = (BLUE, _ORANGE, _GREEN, _LIGHT_BLUE, _PURPLE, _YELLOW, RED, "#7d7d7d", "#8c564b", "#17becf")
-"""Colors of lines that are named by a legend, in the order in which they are taken."""
+"""Of parts of memory: violet to pink."""
+LEVEL_COLORS = {"compute": "#058e53", "dram": "#214e4c", "l2": "#27341e", "network": NETWORK, "host": HOST}
+"""Of the levels that bind: green on the device."""
+LIMIT_COLORS = {
+    "compute": LEVEL_COLORS["compute"],
+    "memory": LEVEL_COLORS["dram"],
+    "bubble": WAITING,
+    "network": NETWORK,
+    "host": HOST,
+    "launches": REST,
+    "input": "#7a7f1a",
+    "imbalance": "#8a5a00",
+    "longest_sample": "#8a5a00",
+    "unmatched": HOST,
+}
+"""Of what limits a time."""
+LINES = ("#3f454d", "#d2690a", "#006d77", "#a58a2c", "#7a3b1d", "#3f969b", "#5d6b00", "#8a8a8a")
+"""Of lines that are named by a legend, in the order in which they are taken."""
+PAIR = LINES[:2]
+"""Of two sides: A and B, measured and predicted, less and more."""
+LIGHT_TEXT, DARK_TEXT = "#fefefe", "#111111"
+"""Text on a color; unlike ink and white they stay as they are where the screen is dark."""
+IN_THE_DARK = {
+    "white": "#16191d",
+    INK: "#e8e8e8",
+    FAINT: "#aab0b6",
+    LINE: "#33383e",
+    WARNING: "#ff7b6b",
+    NETWORK: "#e5534b",
+    REST: "#8a8a8a",
+    "#269ad4": "#57b8ec",
+    "#2a2472": "#c6c0ff",
+    "#4a41be": "#6a60e0",
+    "#2463a2": "#3a7cc0",
+    "#4d3f6a": "#a892d6",
+    "#8a5a00": "#a06c0c",
+    "#5b42aa": "#8468e0",
+    "#513259": "#e3c3ee",
+    "#541d30": "#c4577f",
+    "#90528b": "#a3629e",
+    "#322270": "#b7a8ff",
+    "#058e53": "#35c27f",
+    "#214e4c": "#3c7f7b",
+    "#27341e": "#66785a",
+    LINES[0]: "#c3cad3",
+    LINES[2]: "#2f9aa5",
+    LINES[4]: "#b5714f",
+    LINES[6]: "#97a52f",
+}
+"""Colors that have another one where the reader's screen is dark, in the chart and in every picture of it."""
+
+
+def text_on(color: str) -> str:
+    """Return the color of a text on another color."""
+    red, green, blue = ((channel / 255) ** 2.2 for channel in bytes.fromhex(color[1:]))
+    return LIGHT_TEXT if 0.2126 * red + 0.7152 * green + 0.0722 * blue < _EVEN else DARK_TEXT
+
+
+_EVEN = 0.18
+"""Luminance at which light and dark texts stand out alike."""
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "triangle-left")
 """Shapes of points, in the order in which they are taken."""
 

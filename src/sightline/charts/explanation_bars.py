@@ -1,31 +1,18 @@
 """Bars of what explains a time: its limits and modules, and both sides of a comparison with their ratios."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from sightline.answers import comparison as texts_of
 from sightline.answers import units
 from sightline.answers.analyses import interval_of, whole_name
 from sightline.charts import figure, stacks
-from sightline.charts.drawing import FAINT, INK, PAIR, ROW_HEIGHT, SCREEN, Room
+from sightline.charts.drawing import FAINT, INK, LIMIT_COLORS, PAIR, ROW_HEIGHT, SCREEN, Room
 from sightline.explanation.answer import Explanation
 from sightline.explanation.compared import UNKNOWN
 from sightline.explanation.comparison import NO_DIFFERENCE, Comparison, Difference
 from sightline.profile import IDLE_PHASES
 
-COLORS: Mapping[str, str] = {
-    "compute": "#174a8c",
-    "memory": "#5cbcf0",
-    "network": "#c4281f",
-    "host": "#a3a3a3",
-    "bubble": "#eeb41e",
-    "input": "#9a6096",
-    "launches": "#7d7d7d",
-    "imbalance": "#d4570c",
-    "longest_sample": "#d4570c",
-    "unmatched": "#edcf3c",
-}
-"""Of limits: communication, the host and bubbles have the colors of their phases."""
 _MOST_MODULES = 8
 _ROOM = 1.35
 """Width of a panel over its longest bar: the text behind it needs the rest."""
@@ -77,7 +64,7 @@ def _modules(explanation: Explanation, whole: str, room: Room) -> figure.Panel:
     texts: stacks.Bars = []
     for module, cell in sorted(by.items(), key=lambda item: -sum(item[1].values()))[:_MOST_MODULES]:
         end = 0.0
-        for limit in (name for name in COLORS if name in cell):
+        for limit in (name for name in LIMIT_COLORS if name in cell):
             bars.append({"row": module, "part": limit, "start_s": end, "end_s": end + cell[limit]})
             end += cell[limit]
         texts.append({"row": module, "end_s": end, "text": units.seconds(end)})
@@ -90,7 +77,7 @@ def _bars(bars: stacks.Bars, texts: stacks.Bars, title: str, room: Room, **looks
     divisor, unit = units.time_unit(longest)
     named = f"{title}{unit})" if title.endswith(", ") else f"{title} ({unit})"
     reach = longest * _ROOM or divisor
-    return stacks.panel(bars, texts, COLORS, named, reach=reach, unit="s", divisor=divisor, room=room, **looks)
+    return stacks.panel(bars, texts, LIMIT_COLORS, named, reach=reach, unit="s", divisor=divisor, room=room, **looks)
 
 
 def comparison_bars(comparison: Comparison, room: Room = SCREEN) -> dict[str, Any]:

@@ -251,6 +251,8 @@ class Panel:
     height: float | None = None
     apart: Sequence[str] = ()
     """Channels of which each mark has a scale of its own."""
+    zoom: str = ""
+    """The name under which a page zooms along x, ``zoom0`` in the first panel and so on; empty for nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -315,6 +317,9 @@ def _view(part: Panel | Group, datasets: dict[int, tuple[str, Rows]]) -> Spec:
     if isinstance(part, Panel):
         sizes = {"width": part.width, "height": part.height}
         layers = [_layer(one, part, datasets) for one in part.marks]
+        if part.zoom:
+            select = {"type": "interval", "encodings": ["x"], "zoom": "wheel![event.ctrlKey]"}
+            layers[0]["params"] = [{"name": part.zoom, "select": select, "bind": "scales"}]
         return {"layer": layers, **{key: size for key, size in sizes.items() if size is not None}, **view}
     inner = [_view(one, datasets) for one in part.parts]
     form = {0: {"hconcat": inner}, 1: {"vconcat": inner}}.get(part.columns, {"concat": inner, "columns": part.columns})

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sightline.answers import labels, summary, units
 from sightline.charts import figure
 from sightline.charts.curves import STROKES, TIMES, batch_chart, is_curve, rate_chart
-from sightline.charts.drawing import FAINT, LINES, MEMORY_COLORS, PAIR, SCREEN, Room, basis, rounded
+from sightline.charts.drawing import FAINT, LINES, MEMORY_COLORS, PAIR, PHASE_COLORS, SCREEN, Room, basis, rounded
 from sightline.profile import SERVING, Profile
 from sightline.quantities import percent
 from sightline.simulation.outcome import Outcome
@@ -84,7 +84,9 @@ def _course(profile: Profile, width: float) -> figure.Group | None:
         return [{"time_s": float(t), column: float(value), "line": name} for t, value in pairs]
 
     divisor, unit = units.time_unit(moments.end_s)
-    color = figure.Series(column="line", looks=dict(zip(("running", "waiting"), LINES, strict=False)), legend=STROKES)
+    color = figure.Series(
+        column="line", looks={"running": PHASE_COLORS["decode"], "waiting": PHASE_COLORS["queue"]}, legend=STROKES
+    )
     requests = [row for name in ("running", "waiting") for row in rows(name, "requests", moments.means(name))]
     cache = rows("KV cache", "kv_use", moments.means("kv_tokens") / np.maximum(capacity, 1))
     steps: dict[str, Any] = {"x": "time_s", "interpolate": "step-after", "strokeWidth": 1.5}

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sightline.answers import labels, units
-from sightline.charts.drawing import SCREEN, Room, basis, rounded
+from sightline.charts.drawing import INPUT_COLOR, PHASE_COLORS, REST, SCREEN, Room, basis, rounded, text_on
 from sightline.charts.figure import Group, Panel, Series, linear, mark, names, specification, words
 from sightline.prediction.schedules.timeline import (
     BACKWARD,
@@ -29,19 +29,17 @@ _DIGIT = 7.5
 """Pixels of a digit and its margin in a bar."""
 COMMUNICATION, WAITING, OPTIMIZER, MORE = "communication", "waiting", "optimizer", "more micro-batches"
 _COLORS = {
-    FORWARD: "#5cbcf0",
-    BACKWARD: "#174a8c",
-    INPUT: "#3f78c2",
-    WEIGHT: "#b078ad",
-    COMMUNICATION: "#c4281f",
-    WAITING: "#eeb41e",
-    OPTIMIZER: "#179e5f",
-    HOST: "#a3a3a3",
-    MORE: "#d9d9d9",
+    FORWARD: PHASE_COLORS["forward"],
+    BACKWARD: PHASE_COLORS["backward"],
+    WEIGHT: PHASE_COLORS["recompute"],
+    INPUT: INPUT_COLOR,
+    OPTIMIZER: PHASE_COLORS["optimizer"],
+    WAITING: PHASE_COLORS["queue"],
+    COMMUNICATION: PHASE_COLORS["communication"],
+    HOST: PHASE_COLORS["host"],
+    MORE: REST,
 }
 """By kind; what is white between them is a bubble."""
-_LIGHT_TEXT, _DARK_TEXT = "#fefefe", "#111111"
-_DARK = (BACKWARD, INPUT)
 _KINDS = {
     TRANSFER: COMMUNICATION,
     ONCE["data parallel"]: COMMUNICATION,
@@ -77,7 +75,8 @@ def pipeline_chart(profile: Profile, room: Room = SCREEN) -> dict[str, Any] | No
     windows = list(_windows(chosen, end_s))
     kinds = list(dict.fromkeys(_kind(span) for span in chosen))
     panels = [
-        _panel(window, chosen, shown, kinds, (divisor, unit), room, named=window is windows[-1]) for window in windows
+        _panel(window, chosen, shown, kinds, (divisor, unit), room, position, named=window is windows[-1])
+        for position, window in enumerate(windows)
     ]
     chart = Group(parts=panels, spacing=22, apart=("x", "color"))
     return specification(chart, labels.title(profile.scenario), _lines(profile, stages, shown, windows), room)
@@ -134,6 +133,7 @@ def _panel(
     kinds: Sequence[str],
     unit: tuple[float, str],
     room: Room,
+    position: int,
     *,
     named: bool,
 ) -> Panel:
@@ -148,9 +148,9 @@ def _panel(
     color = Series(column="kind", looks=colors, legend=legend if named else None)
     numbered = [bar for bar in bars if "text" in bar]
     ink = {"field": "ink", "type": "nominal", "scale": None, "legend": None}
-    middle = {"x": "middle_s", "y": "stage", "align": None, "dx": 0, "fontSize": 10, "color": ink}
+    middle = {"x": "middle_s", "y": "stage", "align": None, "dx": 0, "fontSize": 10, "color": ink, "clip": True}
     tooltip = ["stage", "kind", "micro_batch", ("start_s", ".4~g"), ("end_s", ".4~g")]
-    looks = {"stroke": "white", "strokeWidth": 0.5, "tooltip": tooltip}
+    looks = {"stroke": "white", "strokeWidth": 0.5, "tooltip": tooltip, "clip": True}
     ticks = {"tickCount": room.ticks, "labelFlush": False, "format": ",~f", "labelOverlap": "greedy"}
     return Panel(
         title=window.title,
@@ -164,6 +164,7 @@ def _panel(
         width=width,
         height=(_ROW if len(shown) <= _MOST_ROWS // 2 else _THIN) * len(shown),
         apart=["color"],
+        zoom=f"zoom{position}",
     )
 
 
@@ -177,4 +178,4 @@ def _bar(span: Span, window: _Window, pixel_s: float) -> dict[str, Any]:
     bar = {"stage": f"stage {span.stage}", "kind": kind, "micro_batch": number or None, "start_s": start, "end_s": end}
     if not fits:
         return bar
-    return bar | {"text": number, "middle_s": (start + end) / 2, "ink": _LIGHT_TEXT if kind in _DARK else _DARK_TEXT}
+    return bar | {"text": number, "middle_s": (start + end) / 2, "ink": text_on(_COLORS[kind])}

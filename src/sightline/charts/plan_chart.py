@@ -7,7 +7,7 @@ from typing import Any
 from sightline.answers import plan_columns, plan_sentences, summary
 from sightline.charts import figure, stacks
 from sightline.charts.curves import LEAST_POINTS, Scale, scaling_panels
-from sightline.charts.drawing import SCREEN, Room, basis
+from sightline.charts.drawing import HOST, PAIR, SCREEN, Room, basis
 from sightline.charts.stacks import Bar, Ends, limit_panel
 from sightline.planning.plan_answer import PlanAnswer, RankedPlan
 from sightline.profile import overlapped_s
@@ -21,7 +21,7 @@ _PLACES = ((1, -1, "left", "bottom"), (-1, -1, "right", "bottom"), (1, 1, "left"
 """Where a label may stand next to its point, which lines of intervals run through straight: in the corners."""
 _DISTANCE = 4.0
 CHOSEN, FRONT, OTHER = "chosen", "on the Pareto front", "other plans"
-_COLORS = {CHOSEN: "#d4570c", FRONT: "#174a8c", OTHER: "#a3a3a3"}
+_COLORS = {CHOSEN: PAIR[1], FRONT: PAIR[0], OTHER: HOST}
 _SHAPES = {CHOSEN: "diamond", FRONT: "circle", OTHER: "circle"}
 Box = tuple[float, float, float, float]
 

@@ -5,19 +5,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from sightline.charts.drawing import BLUE, FAINT, INK, LINE, RED, VEGA_LITE, WARNING
+from sightline.charts.drawing import IN_THE_DARK, VEGA_LITE
 
 _PNG_SCALE = 2.0
-IN_THE_DARK = {
-    "white": "#16191d",
-    INK: "#e8e8e8",
-    FAINT: "#aab0b6",
-    LINE: "#33383e",
-    WARNING: "#ff7b6b",
-    BLUE: "#3f78c2",
-    RED: "#e5534b",
-}
-"""Colors that have another one where the reader's screen is dark, in the chart and in every picture of it."""
 
 
 def draw(spec: dict[str, Any], path: str) -> str | bytes:
@@ -45,6 +35,7 @@ Spec = dict[str, Any]
 
 LOOKS = frozenset(
     (
+        "key",
         "text",
         "text_at",
         "text_at_s",

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from sightline.answers import labels, summary, units
 from sightline.answers.analyses import ridges
 from sightline.charts import figure
-from sightline.charts.drawing import FAINT, INK, LINE, PHASE_COLORS, SCREEN, Room, basis, rounded
+from sightline.charts.drawing import FAINT, INK, LINE, PHASE_COLORS, REST, SCREEN, Room, basis, rounded
 from sightline.explanation.limits import peaks_of
 from sightline.prediction.roofline_table import RooflineRow, RooflineTable
 from sightline.profile import IDLE_PHASES, Profile, Row
@@ -158,6 +158,7 @@ def _point(one: Mapping[str, Any], low: float, shown: Sequence[str], total_s: fl
         return None
     phase = one["phase"]
     return {
+        "key": one["module"],
         "operator": one["operator"],
         "module": one["module"] if one["module"] in shown else _REST,
         "phase": summary.LABELS.get(phase, phase),
@@ -175,7 +176,7 @@ def _dots(points: Sequence[dict[str, Any]], room: Room) -> figure.Mark:
     phases = list(dict.fromkeys(point["phase"] for point in points))
     modules = sorted(dict.fromkeys(point["module"] for point in points), key=_REST.__eq__)
     look: dict[str, Any] = {"columns": 5 if room.side_by_side else 2, "labelLimit": 150}
-    grey = {"symbolFillColor": "#7d7d7d", "symbolStrokeColor": "#7d7d7d", "symbolOpacity": 1}
+    grey = {"symbolFillColor": REST, "symbolStrokeColor": REST, "symbolOpacity": 1}
     phase_looks = {phase: named[phase] for phase in phases}
     most = max(point["share"] for point in points) or 1.0
     sizes = [28, 620] if room.side_by_side else [18, 320]

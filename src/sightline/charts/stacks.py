@@ -7,7 +7,7 @@ from typing import Any
 
 from sightline.answers import summary, units
 from sightline.charts import figure
-from sightline.charts.drawing import MEMORY_COLORS, PHASE_COLORS, ROW_HEIGHT, SCREEN, WARNING, Room
+from sightline.charts.drawing import MEMORY_COLORS, PAIR, PHASE_COLORS, ROW_HEIGHT, SCREEN, WARNING, Room
 from sightline.profile import COMMUNICATION, Profile, overlapped_s
 
 Bars = list[dict[str, Any]]
@@ -221,7 +221,7 @@ def limit_panel(
         about = {"row": room.row(bar.row), key: bar.value, low: ends[0], high: ends[1]}
         rows.append({**about, "text_at": at, "text": bar.text, "kind": kind})
     order = [row["row"] for row in rows]
-    color = figure.Series(column="kind", looks={WITHIN: "#5cbcf0", BEYOND: "#d4570c"})
+    color = figure.Series(column="kind", looks={WITHIN: PAIR[0], BEYOND: PAIR[1]})
     return figure.Panel(
         title=shown.title or "",
         heading={"frame": "bounds"},

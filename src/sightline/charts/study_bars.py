@@ -8,7 +8,7 @@ from typing import Any
 from sightline.answers import units
 from sightline.answers.study import NOUNS
 from sightline.charts import study_table
-from sightline.charts.drawing import FAINT, PAIR, ROW_HEIGHT
+from sightline.charts.drawing import FAINT, LINES, ROW_HEIGHT
 from sightline.charts.figure import Axis, Group, Mark, Panel, Series, linear, logarithmic, mark, names, words
 from sightline.profile import LEVELS
 
@@ -18,7 +18,7 @@ _MOST_OF_IT = 0.7
 """Share from which an axis of shares ends at the whole."""
 _THIN = 15
 """Height of one of several bars of a name."""
-MORE, LESS, WHOLE = "#174a8c", "#c4281f", "#179e5f"
+MORE, LESS, WHOLE = LINES[:3]
 """Colors of factors above and below 1, and of their product."""
 PRODUCT = "all combined"
 _COLOR = {"field": "color", "type": "nominal", "scale": None, "legend": None}
@@ -238,7 +238,7 @@ def tornado(picture: study_table.Picture) -> Panel | Group:
                 name = named.lines[picture.quantity(across).text(row[across])]
                 # The sign that axes have.
                 text = units.digits(value, 2).replace("-", "\N{MINUS SIGN}")
-                drawn.append({across: name, column: value, "text": text, "color": MORE if value < 0 else PAIR[1]})
+                drawn.append({across: name, column: value, "text": text, "color": MORE if value < 0 else LESS})
         drawn.sort(key=lambda bar: -abs(bar[column]))
         order = [bar[across] for bar in drawn]
         place = {"x": column, "y": across}
@@ -247,7 +247,7 @@ def tornado(picture: study_table.Picture) -> Panel | Group:
             mark("rule", [{"at": 0.0}], x="at", color=FAINT),
         ]
         for align, dx, sign in (("left", 5, 1), ("right", -5, -1)):
-            if texts := [bar for bar in drawn if bar["color"] == (PAIR[1] if sign > 0 else MORE)]:
+            if texts := [bar for bar in drawn if bar["color"] == (LESS if sign > 0 else MORE)]:
                 marks.append(words(texts, align=align, dx=dx, **place))
         return Panel(
             x=x, y=named.axis(order, {"paddingInner": 0.25}), marks=marks, height=max(24, named.height) * len(order)

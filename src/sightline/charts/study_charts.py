@@ -75,7 +75,7 @@ def sensitivity_chart(found: Sensitivity, room: Room = SCREEN) -> dict[str, Any]
     )
     chart = tornado(Picture(table=columns, about=about, figure=figure, room=room))
     lines = [
-        "Effect of raising an input by 1 %: blue reduces the time, orange increases it.",
+        "Effect of raising an input by 1 %: dark reduces the time, orange increases it.",
         basis(found.answer.evidence),
     ]
     return specification(chart, labels.title(found.answer.scenario), lines, room)

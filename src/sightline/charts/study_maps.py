@@ -12,6 +12,7 @@ import numpy as np
 from sightline.answers import units
 from sightline.answers.study import numeric
 from sightline.charts import study_table
+from sightline.charts.drawing import DARK_TEXT, LIGHT_TEXT, text_on
 from sightline.charts.figure import Axis, Group, Mark, Panel, Series, decade_ticks, mark, names, words
 from sightline.charts.study_lines import names_below
 
@@ -142,9 +143,7 @@ def _texts(cells: study_table.Rows, style: tuple[str, int] | None) -> list[Mark]
         return []
     key, size = style
     looks = {"x": "at_x", "y": "at_y", "text": key, "align": None, "dx": 0, "fontSize": size}
-    inks = {
-        ink: [cell for cell in cells if cell["ink"] == ink] for ink in (study_table.LIGHT_TEXT, study_table.DARK_TEXT)
-    }
+    inks = {ink: [cell for cell in cells if cell["ink"] == ink] for ink in (LIGHT_TEXT, DARK_TEXT)}
     return [words(rows, color=ink, **looks) for ink, rows in inks.items() if rows]
 
 
@@ -166,7 +165,7 @@ def _borders(
             x=x,
             y=y,
             strokeWidth=2.5,
-            color=study_table.DARK_TEXT,
+            color=DARK_TEXT,
             **other,
         )
         for edges, x, y, other in sides
@@ -193,7 +192,7 @@ class _LevelShades:
     def of(self, value: Any) -> dict[str, Any] | None:
         """Return the value of a cell, its text and the color of that."""
         label = self.quantity.text(value)
-        return {"shade": label, "text": label, "short": label, "ink": study_table.text_on(self.colors[str(value)])}
+        return {"shade": label, "text": label, "short": label, "ink": text_on(self.colors[str(value)])}
 
 
 class _FigureShades:
@@ -254,7 +253,7 @@ class _FigureShades:
         decimals = ",.0f" if self.counts or abs(shown) >= 100 else ".2f" if abs(shown) >= 0.1 else ".2g"
         text = f"{shown:{decimals}}"
         short = units.count(float(f"{shown:.2g}")).replace(" ", "") if abs(shown) >= 1000 else text
-        ink = study_table.LIGHT_TEXT if self._place(shown) > 0.6 else study_table.DARK_TEXT
+        ink = LIGHT_TEXT if self._place(shown) > 0.6 else DARK_TEXT
         return {"shade": shown, "text": text, "short": short, "ink": ink}
 
 

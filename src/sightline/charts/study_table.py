@@ -304,15 +304,8 @@ def ticks_of(axis: Axis, quantity: Quantity, count: int, marks: Sequence[float] 
     return ticks
 
 
-LEVEL_COLORS = {
-    "compute": "#174a8c",
-    "dram": "#eeb41e",
-    "l2": "#179e5f",
-    "network": "#c4281f",
-    "host": "#d4d4d4",
-}
-"""Colors of levels, which differ in hue and in lightness, for the color-blind and for print in grey."""
-_PARTS = {**drawing.MEMORY_COLORS, **drawing.PHASE_COLORS, **LEVEL_COLORS}
+_FAMILIES = (drawing.LEVEL_COLORS, drawing.PHASE_COLORS, drawing.MEMORY_COLORS)
+_PARTS = {**drawing.MEMORY_COLORS, **drawing.PHASE_COLORS, **drawing.LEVEL_COLORS}
 _ALIKE = {
     "memory": "dram",
     "kv": "kv_cache",
@@ -325,9 +318,6 @@ _FILLING = ("share", "time", "s", "bytes", "energy", "j", "cost", "usd", "fracti
 """Words of a column's name that do not say which part it holds."""
 DASHES: tuple[list[int], ...] = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3])
 """Dashes of lines, in the order in which they are taken."""
-LIGHT_TEXT, DARK_TEXT = "#fefefe", "#111111"
-"""Text on a color; unlike ink and white they stay as they are where the screen is dark."""
-_DARK_GROUNDS = frozenset(("#174a8c", "#179e5f", "#c4281f", "#9a6096", "#d4570c", "#7d7d7d", "#8c564b"))
 
 
 def part_of(column: str) -> str:
@@ -348,9 +338,10 @@ def colors_of(keys: Sequence[str]) -> list[str]:
 
     Where all are parts that have a color everywhere, each gets it; else they get those of lines, in order.
     """
-    known = [_PARTS.get(_ALIKE.get(key, key), _PARTS.get(key, "")) for key in keys]
-    if all(known) and len(set(known)) == len(known):
-        return known
+    for family in (*_FAMILIES, _PARTS):
+        known = [family.get(_ALIKE.get(key, key), family.get(key, "")) for key in keys]
+        if all(known) and len(set(known)) == len(known):
+            return known
     return [drawing.LINES[position % len(drawing.LINES)] for position in range(len(keys))]
 
 
@@ -362,11 +353,6 @@ def dashes_of(count: int) -> list[list[int]]:
 def in_order(keys: Sequence[str]) -> list[str]:
     """Return keys in the order of levels where they are levels, else as they are."""
     return sorted(keys, key=LEVELS.index) if set(keys) <= set(LEVELS) else list(keys)
-
-
-def text_on(color: str) -> str:
-    """Return the color of a text on another color."""
-    return LIGHT_TEXT if color in _DARK_GROUNDS else DARK_TEXT
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,7 +29,7 @@ _APART: Mapping[str, Sequence[str]] = {
     "coverage": ("left_out", "locked", "cases"),
 }
 """Options with a listing of their own, and those that do not go with them."""
-_Forms = Annotated[ReportOptions, only("chart", "charts", "html", "markdown", "as_json", "as_csv")]
+_Forms = Annotated[ReportOptions, only("chart", "charts", "html", "markdown", "as_json", "as_csv", "verbose")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,6 +166,7 @@ def validate(options: ValidateOptions) -> None:
         answer=results,
         documents=lambda: results_to_dict(results, cases=options.cases) | means,
         says={"cases": options.cases},
+        in_full=options.cases,
         means=means,
     )
     reports.write(report, written)

@@ -82,7 +82,7 @@ def _next(found: "Explanation", again: list[str]) -> list[str]:
 
 
 def sensitivity(
-    *, scenarios: Scenarios, written: Annotated[ReportOptions, only("as_json", "chart", "charts", "html")]
+    *, scenarios: Scenarios, written: Annotated[ReportOptions, only("as_json", "verbose", "chart", "charts", "html")]
 ) -> None:
     """Show which inputs a prediction depends on: elasticities of device, link and network, and candidate changes.
 
@@ -133,7 +133,7 @@ def roofline(
         ),
     ] = None,
     *,
-    written: Annotated[ReportOptions, only("as_json", "as_csv", "chart", "charts", "html")],
+    written: Annotated[ReportOptions, only("as_json", "as_csv", "verbose", "chart", "charts", "html")],
     settings: Settings = None,
     sweeps: Sweeps = None,
 ) -> None:

@@ -221,4 +221,5 @@ def _print(calibrations: "list[Calibration]", paths: dict[str, Path], use: str, 
             *filter(None, ["\n".join([*written, use]).strip()]),
         ],
         json=as_json,
+        in_full=True,
     )

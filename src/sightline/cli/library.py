@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sightline.cli import completion, output, reports
-from sightline.cli.options import AsJson, Html, RunStore, argument, described
+from sightline.cli.options import AsJson, Html, RunStore, Verbose, argument, described
 from sightline.cli.output import try_next
 from sightline.errors import InputError, noted, refuse
 
@@ -22,6 +22,7 @@ def catalog(
     kind: Annotated[str | None, argument("Category to list.", "[KIND]", completion.kinds)] = None,
     name: Annotated[str | None, argument("Entry to show.", "[NAME]", completion.names)] = None,
     as_json: AsJson = False,
+    verbose: Verbose = False,
     delete: Annotated[bool, described("Delete the anchor NAME.")] = False,
     store: RunStore = None,
 ) -> None:
@@ -40,7 +41,7 @@ def catalog(
       sightline catalog anchors our-cluster --delete
     """
     if kind is not None and kind.lower() in (ANCHORS, ANCHORS.removesuffix("s")):
-        _anchors(name, store, as_json=as_json, delete=delete)
+        _anchors(name, store, as_json=as_json, delete=delete, verbose=verbose)
         return
     if delete or store is not None:
         raise InputError("--delete and --store apply only to anchors; try `sightline catalog anchors NAME --delete`")
@@ -60,7 +61,7 @@ def catalog(
         name = name_of(of, name)
         one = dict(entry(of, name))
         document = stamped({"kind": of, "name": name, **one})
-        output.show(lambda: document, lambda: [entry_outline(of, name, one)], json=as_json)
+        output.show(lambda: document, lambda: [entry_outline(of, name, one)], json=as_json, in_full=verbose)
         _go_on(as_json, *_use(of, name))
     else:
         several = {n: dict(entry(of, n)) for n in names(of)}
@@ -80,7 +81,7 @@ def _use(kind: str, name: str) -> list[str]:
     return ["predict", "SCENARIO.yaml", "--set", use[kind]] if kind in use else []
 
 
-def _anchors(name: str | None, store: str | None, *, as_json: bool, delete: bool) -> None:
+def _anchors(name: str | None, store: str | None, *, as_json: bool, delete: bool, verbose: bool) -> None:
     """Show all saved anchors, or show or delete one."""
     from sightline.anchors.files import delete_anchor, read_anchor
     from sightline.anchors.sources import listing
@@ -95,7 +96,7 @@ def _anchors(name: str | None, store: str | None, *, as_json: bool, delete: bool
         output.show(lambda: {"deleted": name}, lambda: [f"deleted anchor '{name}'"], json=as_json)
     elif name is not None:
         one = read_anchor(opened, name)
-        output.show(lambda: one, lambda: [anchor_outline(one)], json=as_json)
+        output.show(lambda: one, lambda: [anchor_outline(one)], json=as_json, in_full=verbose)
     else:
         found = listing(store)
         none = f"no anchors in {opened.place}; save one with `sightline predict FILE --anchor RUN --save-anchor NAME`"
@@ -154,6 +155,7 @@ def show(
     full: Annotated[bool, described("Show everything that is stored, one line per key.")] = False,
     store: RunStore = None,
     as_json: AsJson = False,
+    verbose: Verbose = False,
 ) -> None:
     """Show a run: scenario, figures, time breakdown, machine and prediction.
 
@@ -185,7 +187,7 @@ def show(
         from sightline.render.document import outline_page
 
         output.write_file(html, outline_page(run_outline(found, opened), command=reports.typed()))
-    output.show(document, text, json=as_json)
+    output.show(document, text, json=as_json, in_full=verbose or full)
 
 
 @runs.command()

@@ -91,7 +91,7 @@ class MeasureOptions:
     cluster: str | None = option(
         None, "Cluster of the suite, such as '8x h100-sxm-80gb'. Default: this-machine.", metavar="CLUSTER"
     )
-    reports: Annotated[MeasureReports, only("as_json", "as_csv", "out", "charts", "html", "markdown")] = (
+    reports: Annotated[MeasureReports, only("as_json", "as_csv", "verbose", "out", "charts", "html", "markdown")] = (
         MeasureReports()
     )
     store: RunStore = None

@@ -40,6 +40,7 @@ Files = Annotated[
 ]
 AsJson = Annotated[bool, described("Print one JSON document.", "--json")]
 AsCsv = Annotated[bool, described("Print CSV.", "--csv")]
+Verbose = Annotated[bool, described("Print everything, not only the first 25 lines.", "-v", "--verbose")]
 Chart = Annotated[
     str | None,
     described("Write a chart to an .svg, .png or .html file, or its data to .csv.", "--chart", metavar="OUT"),

@@ -89,7 +89,7 @@ def show(
         json: Whether the document is asked for.
         one: Print the only document of a list without the list.
         csv: Lines of CSV, if they are asked for.
-        in_full: Whether people read details too.
+        in_full: Whether people read all of it, also beyond a screen.
     """
     if json:
         found = document()
@@ -102,9 +102,9 @@ def show(
             if isinstance(table, str):
                 print_text(f"{table}\n")
             else:
-                from sightline.render.terminal import outline_text
+                from sightline.render.terminal import SCREEN_LINES, outline_text
 
-                print_table(outline_text(table, in_full=in_full))
+                print_table(outline_text(table, in_full=in_full, most_lines=SCREEN_LINES))
 
 
 def draw(path: str, chart: dict[str, Any], narrow: Callable[[], dict[str, Any]] | None = None) -> None:

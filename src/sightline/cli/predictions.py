@@ -96,7 +96,9 @@ def predict(
         output.write_file(trace, chrome_trace(answers[0]))
     again = scenarios.again()
     plans = _nearest(answers, known, again) if nearest else ()
-    reports.write(_predictions(answers, loaded, order, known, again, plans), written)
+    report = _predictions(answers, loaded, order, known, again, plans)
+    report.in_full = top is not None
+    reports.write(report, written)
     end_if_stopped(progress)
     if written.are_tables and again:
         try_next(*_next_step(answers, again, written.chart or written.html))
@@ -241,7 +243,7 @@ def compare(
     levels = (level or (_ALL if written.as_json or written.as_csv else _SHOWN)).split(",")
     comparison = compare_profiles(a, b, levels=[word.strip() for word in levels], store=store, anchor=anchor or ())
     output.warn(comparison.warnings)
-    reports.write(Report(kind="comparison", answer=comparison), written)
+    reports.write(Report(kind="comparison", answer=comparison, in_full=level is not None), written)
     if written.are_tables:
         known = [word for one in anchor or () for word in ("--anchor", one)]
         finer = ["--level", "module,operator"] if level is None else ["--chart", "comparison.svg"]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sightline.cli import output
-from sightline.cli.options import AsCsv, AsJson, Chart, Charts, Html, Markdown
+from sightline.cli.options import AsCsv, AsJson, Chart, Charts, Html, Markdown, Verbose
 from sightline.cli.progress_bar import progress_bar
 from sightline.commands import ANSWERS, Answer
 from sightline.errors import InputError
@@ -29,6 +29,7 @@ class ReportOptions:
 
     as_json: AsJson = False
     as_csv: AsCsv = False
+    verbose: Verbose = False
     chart: Chart = None
     charts: Charts = None
     html: Html = None
@@ -64,7 +65,7 @@ class Report:
     is_list: bool = True
     """Whether a JSON document that is a list stays one where it has a single element."""
     in_full: bool = False
-    """Whether the terminal shows details too."""
+    """Whether the terminal shows everything without --verbose, as of what is named one by one."""
     drawn: Any = None
     """What charts are drawn of, where that is not the answer."""
 
@@ -126,10 +127,8 @@ class Report:
 
     def show(self, options: ReportOptions) -> None:
         """Print the answer as JSON, as CSV or as tables."""
-        csv = self.csv if options.as_csv else None
-        output.show(
-            self.document, self.tables, json=options.as_json, one=not self.is_list, csv=csv, in_full=self.in_full
-        )
+        csv, in_full = self.csv if options.as_csv else None, self.in_full or options.verbose
+        output.show(self.document, self.tables, json=options.as_json, one=not self.is_list, csv=csv, in_full=in_full)
 
 
 def write(report: Report, options: ReportOptions) -> None:

@@ -242,9 +242,8 @@ def plan(options: PlanOptions) -> None:
     from sightline.planning.plan_answer import launches, plans_to_dict
 
     documents = lambda: plans_to_dict(answer, launches(answer))  # noqa: E731 - a form like the others
-    report = Report(
-        kind="plans", answer=answer, documents=documents, says={"commands": _next(answer, options, launched)}
-    )
+    report = Report(kind="plans", answer=answer, documents=documents, in_full=options.top is not None)
+    report.says = {"commands": _next(answer, options, launched)}
     reports.write(report, options.reports)
     if options.where is not None:
         again = "; run the same command to resume" if answer.stopped else ""

@@ -52,8 +52,10 @@ def schema() -> Schema:
     hardware = {part.key: _or_name(_object(_properties(part.keys, _texts(part.description)))) for part in _PARTS}
     cluster = {**_described(Cluster), **hardware}
     scenario = _properties(SCENARIO) | {
-        "model": _or_name({"type": "object", "properties": _properties(MODEL, _texts(Model))}),
-        "cluster": _or_name(_object(cluster)),
+        "model": _or_name({"type": "object", "properties": _properties(MODEL, _texts(Model))})
+        | _description("A model of the catalog, a path of Hugging Face, or the keys of a config.json."),
+        "cluster": _or_name(_object(cluster))
+        | _description("Devices as 8x h100, a cluster of the catalog, or its parts written out."),
         "workload": _object(workload),
         "plan": _object(plan),
         "measured": _object(_properties(MEASURED)) | {"patternProperties": {r"^\w+\.\w": {}}},

@@ -28,7 +28,99 @@ async function drawOne(place, [wide, narrow]) {
   const drawn = await window.vegaEmbed(place, spec, OPTIONS);
   // The element around it says in words what it shows.
   place.querySelector("svg")?.setAttribute("aria-hidden", "true");
+  fill(place, drawn.view, spec);
+  link(place);
   files(place, drawn.view, wide);
+}
+
+/** Pixels up to which a chart grows with its place. */
+const WIDEST = 1200;
+
+/** Gives each row of panels what its place has more than the specification takes, whenever that changes; in place and
+ * before anything is painted. */
+function fill(place, view, spec) {
+  const natural = place.querySelector("svg").viewBox.baseVal.width;
+  const sizes = [...panels(spec, "", 1, Object.keys(signals(view)))];
+  let drawn = natural;
+  new ResizeObserver(() => {
+    const width = Math.min(place.clientWidth, WIDEST);
+    if (!width || Math.abs(width - drawn) < 1) return;
+    drawn = width;
+    for (const [name, own, share] of sizes) view.signal(name, Math.max(own + share * (width - natural), own * LEAST));
+    view.run();
+  }).observe(place);
+}
+
+/** The least share of its own width that a panel keeps. */
+const LEAST = 0.6;
+
+const signals = (view) => view.getState({ signals: (name) => !/^_|data/.test(name), data: () => false }).signals;
+
+/** The signal with the width of each panel, that width, and its share of what a row has more. Vega-Lite has one signal
+ * for panels of one width. */
+function* panels(part, prefix, share, names) {
+  const inner = part.vconcat ?? part.hconcat ?? part.concat;
+  if (inner) {
+    const grow = inner.filter((one) => !(one.width <= 1)).length;
+    const each = part.vconcat ? share : share / (part.hconcat ? grow : Math.min(part.columns, inner.length));
+    for (const [at, one] of inner.entries()) yield* panels(one, `${prefix}concat_${at}_`, each, names);
+  } else if (part.width > 1) {
+    let name;
+    for (let above = prefix; !name; above = above.replace(/concat_\d+_$/, "")) {
+      name = ["childWidth", "width"].map((one) => above + one).find((one) => names.includes(one));
+      if (!above) name ??= "width";
+    }
+    yield [name, part.width, share];
+  }
+}
+
+/** Marks and rows of tables that have a key in common point at each other: rows by pointer and keyboard. */
+function link(place) {
+  const keys = new Set([...place.querySelectorAll("path")].map(keyOf).filter(Boolean));
+  for (const row of keys.size ? place.getRootNode().querySelectorAll("tbody tr") : []) {
+    const key = row.dataset.key ?? row.cells[0]?.textContent;
+    if (keys.has(key)) Object.assign(row, { tabIndex: 0 }).dataset.key = key;
+  }
+}
+
+/** The key of a row of a table, or of the datum of a mark. */
+const keyOf = (one) => one.closest?.("tr[data-key]")?.dataset.key ?? one.__data__?.datum?.key ?? "";
+let shown = "";
+
+function point(event) {
+  const key = keyOf(event.target);
+  if (key === shown) return;
+  shown = key;
+  for (const row of document.querySelectorAll("tr[data-key]")) row.classList.toggle("picked", row.dataset.key === key);
+  for (const one of document.querySelectorAll(".drawn path")) {
+    const own = keyOf(one);
+    if (own) one.classList.toggle("passed", key !== "" && own !== key);
+  }
+}
+document.addEventListener("pointerover", point);
+document.addEventListener("focusin", point);
+
+/** Buttons of a chart whose time can be zoomed: the keyboard's way to what dragging and the wheel do. */
+function zooms(view) {
+  const found = Object.keys(signals(view)).filter((name) => /^zoom\d+_/.test(name)).map((name, at) => {
+    const whole = [...view.scale(`concat_${at}_x`).domain()];
+    const within = ([low, high]) => {
+      const span = Math.min(high - low, whole[1] - whole[0]);
+      const start = Math.min(Math.max(low, whole[0]), whole[1] - span);
+      return [start, start + span];
+    };
+    view.addSignalListener(name, (_, to) => {
+      if (to && Math.abs(within(to)[0] - to[0]) + Math.abs(within(to)[1] - to[1]) > 1e-9 * whole[1]) view.signal(name, within(to)).runAsync();
+    });
+    return (factor) => {
+      const [low, high] = view.signal(name) ?? whole;
+      const [middle, half] = [(low + high) / 2, ((high - low) / 2) * factor];
+      view.signal(name, factor ? within([middle - half, middle + half]) : null).run();
+    };
+  });
+  return found.length ? [["+", "zoom in", 0.5], ["\u2212", "zoom out", 2], ["whole", "show the whole time", 0]].map(
+    ([text, label, factor]) => [text, `${label}; drag to move, Ctrl and the wheel to zoom`, () => found.forEach((one) => one(factor))],
+  ) : [];
 }
 
 function files(place, view, spec) {
@@ -42,12 +134,16 @@ function files(place, view, spec) {
     PNG: () => view.toImageURL("png", 2),
     CSV: async () => asText(csv(spec), "text/csv"),
   };
-  for (const [kind, make] of Object.entries(kinds)) {
+  const saves = Object.entries(kinds).map(([kind, make]) => [
+    kind, `save the chart as ${kind}`, async () => save(`${place.id}.${kind.toLowerCase()}`, await make()),
+  ]);
+  for (const [text, label, act] of [...zooms(view), ...saves]) {
     const button = document.createElement("button");
     button.type = "button";
-    button.textContent = kind;
-    button.setAttribute("aria-label", `save the chart as ${kind}`);
-    button.addEventListener("click", async () => save(`${place.id}.${kind.toLowerCase()}`, await make()));
+    button.textContent = text;
+    button.title = label;
+    button.setAttribute("aria-label", label);
+    button.addEventListener("click", act);
     bar.append(button);
   }
   figure.append(bar);

@@ -4,6 +4,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from textwrap import wrap
 
 from rich.cells import cell_len
@@ -149,8 +150,12 @@ class Listing:
     def _left_out(self, kept: Iterable[Column], width: int) -> Iterator[Text]:
         missing = [column.heading for column in self.figures if column not in kept]
         if missing:
-            said = f"hidden columns: {', '.join(missing)}; widen the terminal to show them"
-            yield from (Text(line, style="dim") for line in wrap(said, width))
+            yield from (Text(line, style="dim") for line in wrap(left_out(missing, width), width))
+
+
+def left_out(headings: Iterable[str], width: int) -> str:
+    """Return which columns a terminal has no room for, and where they are."""
+    return f"left out at {width} columns: {', '.join(headings)}; widen the terminal or use --json"
 
 
 def _folded(text: str, width: int) -> list[str]:
@@ -186,11 +191,14 @@ def plain_table(headings: Sequence[str], rows: Iterable[Sequence[RenderableType]
     return table
 
 
-def grid(columns: int) -> Table:
-    """Return an empty grid of ``columns``, of which the last alone gives way where the terminal is narrow."""
+def grid(columns: int, widths: Sequence[int] = ()) -> Table:
+    """Return an empty grid of ``columns``, of which the last alone gives way where the terminal is narrow.
+
+    The first of them have at least the ``widths``.
+    """
     found = Table.grid(padding=(0, 3, 0, 0))
-    for column in range(1, columns + 1):
-        found.add_column(no_wrap=column < columns)
+    for column, width in zip_longest(range(1, columns + 1), widths):
+        found.add_column(no_wrap=column < columns, min_width=width)
     return found
 
 

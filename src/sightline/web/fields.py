@@ -9,11 +9,12 @@ from sightline import catalog
 from sightline.loading import to_mapping
 from sightline.loading.generation import GENERATE as GENERATION
 from sightline.loading.plans import DTYPES, plan_keys
+from sightline.loading.schema import schema
 from sightline.loading.sources import as_text
 from sightline.loading.training import WORKLOAD
 from sightline.scenario.plan import OFFLOADABLE
 from sightline.scenario.precision import QUANTIZATIONS
-from sightline.validators import Kind, choice, flag
+from sightline.validators import Kind, choice, flag, fraction
 
 TRAINING: Final = ("pretrain", "finetune")
 GENERATE: Final = ("generate",)
@@ -44,16 +45,25 @@ class Field:
     """What may be chosen; empty for text."""
     suggestions: tuple[str, ...] = ()
     """What text is likely."""
+    entries: str = ""
+    """The kind of catalog entries that it names, behind a count those of devices."""
     start: str = ""
     """What stands in it where nobody said anything and the task needs it."""
     empty: str = "auto"
     """What an empty field stands for."""
     is_number: bool = False
+    step: float = 0.0
+    """What one step adds to a number; 0 doubles and halves it."""
     needed: bool = False
 
     def has(self, task: str) -> bool:
         """Whether a task has the field."""
         return not self.tasks or task in self.tasks
+
+    @property
+    def help(self) -> str:
+        """What the schema of scenario files says of the key; empty for an option of a view."""
+        return _meaning(self.key)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +73,24 @@ class Group:
     title: str
     fields: tuple[Field, ...]
     is_open: bool = True
+    left_out: str = ""
+    """What its empty fields are called, which are folded; empty where all are shown."""
+
+    def count_empty(self, values: Mapping[str, str]) -> int:
+        """Count the fields of the task that nobody filled in."""
+        task = values.get("workload.task", "pretrain")
+        return sum(field.has(task) and field.key not in values for field in self.fields)
+
+
+@cache
+def _meaning(key: str) -> str:
+    part: Any = schema()["definitions"]["scenario"]
+    for name in key.split("."):
+        forms = [part]
+        for form in forms:
+            forms += form.get("anyOf", ())
+        part = next((form["properties"][name] for form in forms if name in form.get("properties", ())), {})
+    return str(part.get("description", ""))
 
 
 def _label(key: str) -> str:
@@ -83,9 +111,9 @@ def _fields(prefix: str, declared: Mapping[str, Any], keys: str, tasks: tuple[st
         choices = _choices(kind)
         suggestions = () if choices else _words().get(key, ())
         number = not choices and not suggestions
-        named = f"{prefix}.{key}"
+        named, label, step = f"{prefix}.{key}", _label(key), 0.05 if kind is fraction else 0.0
         yield Field(
-            key=named, label=_label(key), tasks=tasks, choices=choices, suggestions=suggestions, is_number=number
+            key=named, label=label, tasks=tasks, choices=choices, suggestions=suggestions, is_number=number, step=step
         )
 
 
@@ -98,6 +126,7 @@ def _words() -> Mapping[str, tuple[str, ...]]:
         "recompute": ("none", "selective", "full"),
         "quantization": ("none", *QUANTIZATIONS),
         "adapter": ("none", "{kind: lora, rank: 16}", "{kind: qlora, rank: 16}"),
+        "lengths": ("{distribution: lognormal, mean: 700, cv: 0.8}",),
         "speculative": ("{tokens: 4, acceptance: 0.7}",),
     }
 
@@ -108,7 +137,7 @@ def groups(tasks: tuple[str, ...] = (*TRAINING, *INFERENCE)) -> tuple[Group, ...
     found = (
         Group(title="What", fields=tuple(_what(tasks))),
         Group(title="Workload", fields=tuple(_workload())),
-        Group(title="Plan", fields=tuple(_plan())),
+        Group(title="Plan", fields=tuple(_plan()), left_out="automatic"),
     )
     return tuple(replace(group, fields=_of_tasks(group.fields, tasks)) for group in found)
 
@@ -118,11 +147,18 @@ def _of_tasks(fields: Iterable[Field], tasks: tuple[str, ...]) -> tuple[Field, .
 
 
 def _what(tasks: tuple[str, ...]) -> Iterator[Field]:
-    devices = catalog.names("devices")
-    clusters = (*(f"8x {device}" for device in devices), *catalog.names("clusters"))
-    yield Field(key="model", label="model", suggestions=tuple(catalog.names("models")), needed=True)
-    yield Field(key="cluster", label="cluster", suggestions=clusters, needed=True)
+    yield Field(key="model", label="model", entries="models", needed=True)
+    yield Field(key="cluster", label="cluster", entries="clusters", needed=True)
     yield Field(key="workload.task", label="task", choices=tasks, needed=True)
+
+
+_EMPTY: Final[Mapping[str, str]] = {
+    "workload.total_tokens": "such as 2T",
+    "workload.samples": "such as 50k",
+    "workload.epochs": "1",
+    "workload.lengths": "all full",
+}
+"""What empty fields of a workload stand for."""
 
 
 def _workload() -> Iterator[Field]:
@@ -135,14 +171,17 @@ def _workload() -> Iterator[Field]:
     }
     found = (
         *_fields("workload", WORKLOAD, "sequence_length global_batch total_tokens", TRAINING),
+        *_fields("workload", WORKLOAD, "samples epochs lengths packing", ("finetune",)),
         *_fields("workload", GENERATION, "batch prompt_tokens output_tokens", GENERATE),
     )
     for field in found:
         value = start.get(field.key.rpartition(".")[2], "")
-        yield replace(field, start=value, needed=bool(value))
+        yield replace(field, start=value, needed=bool(value), empty=_EMPTY.get(field.key, "auto"))
     for key, value in {"count": "512", "prompt_tokens": "1024", "output_tokens": "256"}.items():
         named = f"workload.requests.{key}"
-        yield Field(key=named, label=f"requests: {_label(key)}", tasks=("serve",), start=value, needed=True)
+        yield Field(
+            key=named, label=f"requests: {_label(key)}", tasks=("serve",), start=value, is_number=True, needed=True
+        )
     yield Field(key="workload.trace", label="or their trace", tasks=("serve",), empty="none: open a file")
     yield Field(key="workload.arrival.rate", label="requests per second", tasks=("serve",), is_number=True)
 
@@ -161,6 +200,18 @@ def _plan() -> Iterator[Field]:
     yield from _fields("plan", declared, "max_batched_tokens max_sequences", ("serve",))
     yield from _fields("plan", declared, "chunked_prefill prefix_cache", ("serve",))
     yield from _fields("plan", declared, "memory_fraction cuda_graphs speculative", INFERENCE)
+
+
+@cache
+def imagined() -> Group:
+    """Return the fields of a device that nobody sells: its node, and the kind and count of its memory stacks."""
+    of = "cluster.device.technology"
+    fields = (
+        Field(key=f"{of}.node", label="process node", choices=tuple(catalog.names("nodes")), empty="as it is"),
+        Field(key=f"{of}.memory", label="memory", choices=tuple(catalog.names("memories")), empty="as it is"),
+        Field(key=f"{of}.stacks", label="memory stacks", is_number=True, empty="as it is"),
+    )
+    return Group(title="Imagined device", fields=fields, is_open=False)
 
 
 def _frameworks() -> Iterator[Field]:

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
-from multiprocessing import get_context
+from multiprocessing import forkserver, get_all_start_methods, get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
 from time import monotonic
@@ -32,6 +32,14 @@ if TYPE_CHECKING:
     from sightline.web.views import Work
 
 State: TypeAlias = Literal["waiting", "running", "stopping", "done", "failed", "cancelled", "interrupted"]
+_SAID: Final = {
+    "waiting": "waiting for other work",
+    "stopping": "stopping: what was found until now is kept",
+    "cancelled": "stopped",
+    "done": "done",
+}
+"""What the page says of work in a state; of work that runs how far it is."""
+_NO_STAGE: Final = Stage(what="", done=0, total=None)
 OF_FILES: Final = ("trace",)
 """Kinds that need a file, which is sent with the request."""
 ENDED: Final = ("done", "failed", "cancelled", "interrupted")
@@ -70,10 +78,14 @@ class Job:
     id: str
     kind: str
     state: State = "waiting"
-    what: str = ""
-    """The stage at hand."""
-    done: int = 0
-    total: int | None = None
+    stage: Stage = _NO_STAGE
+    """The stage at hand, as the work told it."""
+    began_s: float | None = None
+    """When it was asked for, by `time.monotonic`; None for one of a server before this one."""
+    name: str = ""
+    """What the page calls it."""
+    address: str = ""
+    """Of the view that shows it; empty for one that programs asked for."""
     problems: Sequence[str] = ()
     """Why it failed, a sentence for each mistake."""
     attempt: int = 0
@@ -88,13 +100,27 @@ class Job:
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as the interface for programs shows it."""
-        found: dict[str, Any] = {
-            "id": self.id,
-            "kind": self.kind,
-            "state": self.state,
-            "progress": {"what": self.what, "done": self.done, "total": self.total},
-        }
+        stage = self._stage_now()
+        progress = asdict(stage) | {"elapsed_s": round(stage.elapsed_s)}
+        found: dict[str, Any] = {"id": self.id, "kind": self.kind, "state": self.state, "progress": progress}
         return found | (document(self.problems) if self.problems else {})
+
+    def for_page(self) -> dict[str, Any]:
+        """Return it as the page shows it."""
+        words = " ".join(self.problems) or _SAID.get(self.state) or self._stage_now().words
+        return {
+            "id": self.id,
+            "state": self.state,
+            "name": self.name or self.kind,
+            "address": self.address,
+            "share": self.stage.share,
+            "words": words,
+            "ended": self.ended,
+            "failed": bool(self.problems),
+        }
+
+    def _stage_now(self) -> Stage:
+        return self.stage if self.began_s is None else replace(self.stage, elapsed_s=monotonic() - self.began_s)
 
     def changed(self, **values: Any) -> "Job":
         """Return it with other values."""
@@ -196,7 +222,7 @@ def work_in_process(request: Mapping[str, Any], paths: Mapping[str, str], sent: 
             told.send(message)
 
     def stage(state: Stage) -> None:
-        tell("running", {"what": state.what, "done": state.done, "total": state.total})
+        tell("running", {"stage": state})
 
     progress = _Stoppable(stage)
     threading.Thread(target=_stop_when_asked, args=(told, progress), daemon=True).start()
@@ -265,24 +291,33 @@ MOST_WAITING: Final = 12
 MOST_STOPPING_S: Final = 10
 """For which work that was asked to stop may finish what it has."""
 _LOOK_S: Final = 0.05
+_COPIES: Final = "forkserver"
+_LOADED: Final = ["sightline.web.search_views", "sightline.web.serve_view", "sightline.planning.serving.serving_search"]
 
 
 class Jobs:
     """Starts, follows and ends jobs. Any thread may call it."""
 
-    def __init__(self, place: Path | None = None) -> None:
+    def __init__(self, place: Path | None = None, *, prepared: bool = False) -> None:
+        """Take a folder; ``prepared`` begins processes as copies of one that has loaded what work needs."""
         self.folder = Folder(place or default_place())
+        self._copies = prepared and _COPIES in get_all_start_methods()
+        self._context = get_context(_COPIES if self._copies else "spawn")
+        if self._copies:
+            self._context.set_forkserver_preload(_LOADED)
         self._known: dict[str, Job] = {}
         self._running: dict[str, _Running] = {}
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(MOST_RUNNING, thread_name_prefix="job")
 
-    def start(self, request: Request, sent: bytes | None = None) -> Job:
+    def start(self, request: Request, sent: bytes | None = None, *, name: str = "", address: str = "") -> Job:
         """Return the job of a request, started unless it runs or is done already.
 
         Args:
             request: What is asked.
             sent: The file that some kinds are about, kept until the job has ended.
+            name: What the page calls it.
+            address: Of the view that shows it.
 
         Raises:
             Refusal: Too many wait, there is no such kind of work, or its file is missing.
@@ -299,17 +334,37 @@ class Jobs:
                 raise Refusal(429, "too much work is waiting; ask again when some of it is done")
             self._kill(request.id)  # it was asked to stop, and may take a while
             attempt = self._known[request.id].attempt + 1 if request.id in self._known else 1
-            self._known[request.id] = job = Job(id=request.id, kind=request.kind, attempt=attempt)
+            job = Job(id=request.id, kind=request.kind, name=name, address=address, began_s=monotonic())
+            self._known[request.id] = job = job.changed(attempt=attempt)
         self.folder.keep_request(request)
         if sent is not None:
             self.folder.keep_sent(request.id, attempt, sent)
         self._pool.submit(self._supervise, request, attempt)
         return job
 
+    def prepare(self) -> None:
+        """Load what work needs, once, as it may begin soon."""
+        if self._copies:
+            self._pool.submit(forkserver.ensure_running)
+
     def get(self, identifier: str) -> Job | None:
         """Return a job, also one of a server before this one; None for an unknown id."""
         with self._lock:
             return self._find(identifier)
+
+    def listed(self, named: Sequence[str] = ()) -> list[Job]:
+        """Return the jobs that run, those of the page that ended and were not looked at since, and those named."""
+        with self._lock:
+            asked = {one.id: one for name in named if (one := self._find(name))}
+            return list(
+                (asked | {one.id: one for one in self._known.values() if not one.ended or one.address}).values()
+            )
+
+    def look_at(self, identifier: str) -> None:
+        """Note that somebody saw how a job ended: it is not listed any more."""
+        with self._lock:
+            if (job := self._known.get(identifier)) and job.ended:
+                self._known[identifier] = job.changed(address="")
 
     def result(self, identifier: str) -> Mapping[str, Any] | None:
         """Return what a finished job found: ``document`` and ``piece``."""
@@ -323,14 +378,19 @@ class Jobs:
         """Return what a job left: all of its result or, where it was stopped, a part."""
         return self.result(identifier) or self.partial(identifier)
 
-    def cancel(self, identifier: str) -> Job | None:
-        """Ask a job to stop and to leave what it has found; one that has ended stays as it is."""
+    def cancel(self, identifier: str, *, forget: bool = False) -> Job | None:
+        """Ask a job to stop and to leave what it has found; one that has ended stays as it is.
+
+        Nobody wants to hear of one that is to be forgotten.
+        """
         with self._lock:
             job = self._find(identifier)
             if job is None or job.ended:
                 return job
             running = self._running.get(identifier)
-            self._known[identifier] = job = job.changed(state="stopping" if running else "cancelled")
+            self._known[identifier] = job = job.changed(
+                state="stopping" if running else "cancelled", address="" if forget else job.address
+            )
         if running:
             running.ask_to_stop()
         return job
@@ -373,18 +433,24 @@ class Jobs:
             self.folder.forget_sent(request.id, attempt)
 
     def _run(self, request: Request, attempt: int) -> None:
-        context = get_context("spawn")
-        ours, theirs = context.Pipe()
+        ours, theirs = self._context.Pipe()
         paths = {what: str(self.folder.path(request.id, what)) for what in (RESULT, PARTIAL)}
         sent = str(self.folder.sent(request.id, attempt) or "")
-        process = context.Process(target=work_in_process, args=(request.to_dict(), paths, sent, theirs), daemon=True)
+        process = self._context.Process(
+            target=work_in_process, args=(request.to_dict(), paths, sent, theirs), daemon=True
+        )
         with self._lock:
             job = self._known[request.id]
             if job.state == "cancelled" or job.attempt != attempt:
                 return
             self._known[request.id] = job.changed(state="running")
-            process.start()
-            self._running[request.id] = running = _Running(process, ours)
+        process.start()  # which may take a while
+        running = _Running(process, ours)
+        with self._lock:
+            if self._known[request.id].ended or self._known[request.id].attempt != attempt:
+                process.kill()
+            else:
+                self._running[request.id] = running
         theirs.close()
         try:
             self._listen(request.id, attempt, running)

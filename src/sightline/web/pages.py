@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -81,7 +81,15 @@ async def respond(view: View, request: Request) -> Response:
 
 def _html(view: View, asked: Asked, jobs: Jobs, *, is_fragment: bool) -> tuple[str, int]:
     """A page and its status. A page with mistakes is one that says so; of fragments the script has to know."""
-    values: dict[str, Any] = {"piece": None, "waiting": None, "problems": {}, "general": [], "form": {}, "files": ()}
+    values: dict[str, Any] = {
+        "piece": None,
+        "waiting": None,
+        "begins": False,
+        "problems": {},
+        "general": [],
+        "form": {},
+        "files": (),
+    }
     try:
         values |= _answered(view, asked, jobs)
         values["form"] = view.form(asked)
@@ -89,11 +97,47 @@ def _html(view: View, asked: Asked, jobs: Jobs, *, is_fragment: bool) -> tuple[s
         values["problems"] = _by_key(error.problems, asked)
         values["general"] = [problem for problem in error.problems if problem not in values["problems"].values()]
     values |= {"view": view, "asked": asked, "links": _links(view, asked)}
+    values["sentence"] = sentence(asked.values) if view.shares_scenario else ()
     if is_fragment:
         return render("fragment.html", **values), 422 if values["problems"] or values["general"] else 200
     template = f"{view.name}.html" if f"{view.name}.html" in _templates().list_templates() else "view.html"
     values["views"] = views()
     return render(template, **values, **view.context(asked)), 200
+
+
+_VERBS: Final = {"pretrain": "Train", "finetune": "Fine-tune", "generate": "Generate with", "serve": "Serve"}
+_SIZES: Final = {
+    "workload.global_batch": "{} x",
+    "workload.batch": "{} x",
+    "workload.sequence_length": "{} tokens",
+    "workload.prompt_tokens": "{} +",
+    "workload.requests.prompt_tokens": "{} +",
+    "workload.output_tokens": "{} tokens",
+    "workload.requests.output_tokens": "{} tokens",
+    "workload.arrival.rate": "at {} requests/s",
+    "workload.arrival.concurrency": "for {} clients",
+    "workload.total_tokens": "for {} tokens in all",
+    "plan.framework": "with {}",
+}
+"""How the sentence tells each field."""
+
+
+def sentence(values: Mapping[str, str]) -> Sequence[tuple[str, str]]:
+    """Return a scenario as one sentence: its words, each with the key of the field that it tells; empty for none."""
+    model = "your config.json" if "config" in values else values.get("model", "a model")
+    devices, times, device = values.get("cluster", "some devices").partition("x ")
+    return [
+        (_VERBS.get(values.get("workload.task", "pretrain"), "Run"), "workload.task"),
+        (model, "config" if "config" in values else "model"),
+        ("on", ""),
+        (f"{devices} x {device.strip()}" if times else devices, "cluster"),
+        *((told.format(_grouped(values[key])), key) for key, told in _SIZES.items() if key in values),
+    ]
+
+
+def _grouped(text: str) -> str:
+    """A number with its thousands apart; any other text as it is."""
+    return f"{int(text):,}" if text.isascii() and text.isdigit() else text
 
 
 def _links(view: View, asked: Asked) -> Mapping[str, str]:
@@ -104,14 +148,17 @@ def _links(view: View, asked: Asked) -> Mapping[str, str]:
 def _answered(view: View, asked: Asked, jobs: Jobs) -> Mapping[str, Any]:
     """What a view answers at once, and what its job found or how far it is."""
     request = view.job(asked) if view.job else None
+    if request:
+        jobs.prepare()
     at_once = view.answer(asked) if view.answer else None
-    found = _of_job(request, jobs) if request else {}
+    found = {**_of_job(request, jobs), "begins": view.begins(request)} if request else {}
     pieces = [piece for piece in (at_once, found.get("piece")) if piece]
     return {**found, "piece": joined(*pieces) if pieces else None}
 
 
 def _of_job(request: Work, jobs: Jobs) -> Mapping[str, Any]:
     """What a job found or, until it has, how far it is."""
+    jobs.look_at(request.id)
     result = jobs.result(request.id)
     if result is not None:
         return {"piece": piece_of(result), "files": _files(result)}
@@ -132,7 +179,8 @@ async def start(view: View, request: Request) -> Response:
 
     def started() -> Any:
         work = view.job(asked) if view.job else None
-        return jobs.start(work).to_dict() if work else {}
+        address = f"/{view.name}?{asked.query}"
+        return jobs.start(work, name=f"{view.title}: {_name(asked)}", address=address).for_page() if work else {}
 
     try:
         found = await run_in_threadpool(started)
@@ -143,6 +191,13 @@ async def start(view: View, request: Request) -> Response:
     if "application/json" in request.headers.get("accept", ""):
         return JSONResponse(found, 202)
     return RedirectResponse(f"/{view.name}?{asked.query}", 303)
+
+
+def _name(asked: Asked) -> str:
+    """What work is about, in a few words."""
+    model, cluster = asked.option("model", "own model"), asked.option("cluster", "own cluster")
+    study = asked.option("study", "own")
+    return asked.option("suite") or (study if study != "own" else f"{model} on {cluster}")
 
 
 def _by_key(problems: Sequence[str], asked: Asked) -> Mapping[str, str]:

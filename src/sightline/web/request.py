@@ -24,6 +24,10 @@ MORE, CONFIG, ANCHOR = "more", "config", "anchor"
 _WIDE: Final = "wide"
 """What the script says of a screen that shows no narrow forms of charts."""
 _NOT_STATE: Final = ("fragment", _WIDE)
+SWEPT: Final = "sweep."
+"""Begins the keys of fields that hold several values."""
+BASELINE: Final = "baseline"
+"""The option that every view carries along: a scenario that differences are told to."""
 _HEADS: Final = ("name", "model", "cluster", "workload", "plan", "sweep", "measured", "unread")
 """First words of the keys of a scenario."""
 
@@ -66,14 +70,15 @@ class Asked:
 
     @property
     def scenario_query(self) -> str:
-        """The query that shows the same scenario in another view, with what was measured of it."""
-        return self.query_for(lambda *_: True)
+        """The query of the scenario alone, with what was measured of it."""
+        kept = {ANCHOR: self.values[ANCHOR]} if ANCHOR in self.values else {}
+        return urlencode({**self.scenario_values, **kept})
 
     def query_for(self, takes: Callable[[str, str], bool]) -> str:
         """Return the query that shows the same scenario in a view that takes some keys of a task's."""
         task = self.values.get("workload.task", "")
-        measured = {ANCHOR: self.values[ANCHOR]} if ANCHOR in self.values else {}
-        return urlencode({k: value for k, value in self.scenario_values.items() if takes(k, task)} | measured)
+        carried = {key: self.values[key] for key in (BASELINE, ANCHOR) if key in self.values}
+        return urlencode({key: v for key, v in self.scenario_values.items() if takes(key, task)} | carried)
 
     def further(self, fields: Iterable[str]) -> str:
         """Return what belongs in the text of further keys: that text, and keys of the scenario without a field."""
@@ -90,8 +95,8 @@ class Asked:
             stated = {key: text for key, text in stated.items() if not key.startswith("workload.requests.")}
         # A whole part before the keys in it, in whatever order they came.
         for key in sorted(stated, key=lambda key: key.count(".")):
-            if key.startswith("sweep."):
-                found = {**found, "sweep": {**found.get("sweep", {}), key[6:]: _listed(key, stated[key])}}
+            if key.startswith(SWEPT):
+                found = {**found, "sweep": {**found.get("sweep", {}), key[len(SWEPT) :]: _listed(key, stated[key])}}
             else:
                 found = with_value(found, key, _value(key, stated[key]))
         for key, value in lines(MORE, self.values.get(MORE, "")).items():

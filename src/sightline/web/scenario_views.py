@@ -1,25 +1,28 @@
 """Predict and Validate: whether a scenario fits, how fast it is and what it costs, and how far to trust that."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlencode
 
 from starlette.responses import Response
 
-from sightline.answers.outline import Charts, Outline
-from sightline.answers.profile import label_of, profile_outline
+from sightline.answers.outline import FAINT, Link, Outline
+from sightline.answers.profile import profile_outline
 from sightline.errors import InputError, prefixed
 from sightline.prediction import predict
 from sightline.progress import Progress
 from sightline.render.csv import csv_text, line_of
-from sightline.render.html import Piece, charts_piece, joined, outline_piece
-from sightline.scenario import GenerationScenario, Scenario
-from sightline.web.fields import TRAINING, form_state, groups
+from sightline.render.html import Piece, buttons, joined, outline_piece, paragraphs
+from sightline.scenario import GenerationScenario, Scenario, ServingScenario
+from sightline.web.fields import TRAINING, form_state, groups, imagined
 from sightline.web.jobs import Request
 from sightline.web.opened import anchor_piece, anchored
 from sightline.web.pages import render
-from sightline.web.request import Asked, with_change
+from sightline.web.request import BASELINE, Asked, with_change
+from sightline.web.search_views import PLAN
+from sightline.web.tabs import depends, scenario_text, tabs_piece
 from sightline.web.views import View, Work, attached, download, found, later
 
 if TYPE_CHECKING:
@@ -28,23 +31,32 @@ if TYPE_CHECKING:
     from sightline.profile import Profile
 
 TASKS: Final = (*TRAINING, "generate")
-_AT_ONCE: Final = ("time", "memory")
-"""Charts that are there with the answer; the others come after it."""
-_KEPT: Final = 64
-"""Predictions of which going back, downloads and parts that come later need no second one."""
+_KEPT: Final = 32
+"""Predictions of which tabs, downloads and parts that come later need no second one."""
 
 
 def show_prediction(asked: Asked) -> "Piece":
-    """Return everything about the prediction; why it is so comes after it."""
+    """Return the four cards, what to change, and the chosen tab."""
     profile, query = _profile(asked.scenario_query), asked.scenario_query
-    narrow = not asked.is_wide
-    label = label_of(profile)
-    charts = Charts(answer=profile, label=label, start="predict", is_narrow=narrow, names=_AT_ONCE, titled=False)
-    better = render("later.html", address=f"/predict/better?{query}", lines=7)
-    why = render("later.html", address=f"/predict/why?{query}", lines=30)
-    tools = render("predict_tools.html", query=query, command=_command(asked))
-    inserted = joined(better, charts_piece(charts), tools, why)
-    return outline_piece(profile_outline(profile, most_charts=0), inserted=inserted)
+    outline = profile_outline(profile, baseline=_baseline(asked), most_charts=0)
+    head = replace(outline, about=outline.about[1:], parts=[], scenario=None)
+    better = render("later.html", address=f"/predict/better?{query}", lines=5)
+    pinned = Piece(
+        html=render("baseline.html", baseline=asked.option(BASELINE), address=f"/predict?{asked.option(BASELINE)}")
+    )
+    cards = pinned + outline_piece(head)
+    return joined(*((better, cards) if profile.fits is False else (cards, better)), tabs_piece(asked, profile))
+
+
+def _baseline(asked: Asked) -> "Profile | None":
+    """The pinned prediction, if there is one of the same task; one that nothing can be told of any more is none."""
+    if BASELINE not in asked.values:
+        return None
+    try:
+        found = _profile(asked.option(BASELINE))
+    except InputError:
+        return None
+    return found if found.task is _profile(asked.scenario_query).task else None
 
 
 def prediction_form(asked: Asked) -> Mapping[str, Any]:
@@ -54,7 +66,7 @@ def prediction_form(asked: Asked) -> Mapping[str, Any]:
 
 def scenario_form(_: Asked) -> Mapping[str, Any]:
     """Return the fields of the form."""
-    return {"groups": groups(TASKS)}
+    return {"groups": (*groups(TASKS), imagined())}
 
 
 @lru_cache(_KEPT)
@@ -62,17 +74,6 @@ def _profile(query: str) -> "Profile":
     from sightline.planning.unfit import with_launched_advice
 
     return with_launched_advice(anchored(Asked.of(parse_qsl(query))))
-
-
-def _command(asked: Asked) -> str:
-    """What gives the same answer in a terminal."""
-    return f"sightline predict - <<'YAML'\n{_yaml(asked)}YAML"
-
-
-def _yaml(asked: Asked) -> str:
-    import yaml
-
-    return yaml.safe_dump(dict(asked.mapping), sort_keys=False, allow_unicode=True, width=100)
 
 
 @lru_cache(_KEPT)
@@ -83,21 +84,27 @@ def _explanation(query: str) -> "Explanation":
 
 
 def _better(asked: Asked) -> "Piece":
-    """Changes that would help, as links."""
+    """Changes that would help or, of a plan that does not fit, those that would; and the search of all plans."""
     from sightline.answers.analyses import better
+    from sightline.planning.unfit import nearest_to
 
-    part = better(_explanation(asked.scenario_query), with_change(asked.scenario_values))
+    query, values = asked.scenario_query, asked.scenario_values
+    profile = _profile(query)
+    search = urlencode({key: value for key, value in values.items() if PLAN.takes(key)})
+    part = better(
+        _explanation(query),
+        with_change(values),
+        search=f"/plan?{search}",
+        nearest=nearest_to(profile) if profile.fits is False else (),
+    )
     return outline_piece(Outline(title="", parts=[part]))
 
 
 def _limits(asked: Asked) -> "Piece":
-    """What limits the prediction, and further charts."""
+    """What limits the prediction."""
     from sightline.answers.analyses import limits_outline
 
-    profile = _profile(asked.scenario_query)
-    further = Charts(answer=profile, label=label_of(profile), start="more", is_narrow=not asked.is_wide, but=_AT_ONCE)
-    limits = limits_outline(_explanation(asked.scenario_query))
-    return outline_piece(limits, level=3, title_level=2) + charts_piece(further)
+    return outline_piece(limits_outline(_explanation(asked.scenario_query)), level=3, title_level=3)
 
 
 def _json(asked: Asked) -> Response:
@@ -112,7 +119,7 @@ def _csv(asked: Asked) -> Response:
 
 
 def _scenario(asked: Asked) -> Response:
-    return attached(_yaml(asked), "scenario.yaml")
+    return attached(scenario_text(asked), "scenario.yaml")
 
 
 def _report(asked: Asked) -> Response:
@@ -122,6 +129,36 @@ def _report(asked: Asked) -> Response:
     outline = profile_outline(_profile(query), changes=_explanation(query).advice)
     found = outline_page(outline, command="sightline predict scenario.yaml")
     return attached(found, "prediction.html")
+
+
+A, B = "a", "b"
+"""The fields of a comparison: the queries of two scenarios."""
+
+
+def show_comparison(asked: Asked) -> "Piece":
+    """Return two scenarios side by side: both links, which is faster, and the rows level by level."""
+    from sightline.answers.comparison import comparison_outline
+    from sightline.explanation.comparison import compare
+
+    if missing := [field for field in (A, B) if not asked.option(field)]:
+        said = "Drag one of the last scenarios, at the bottom of the page, onto another one."
+        return joined(paragraphs([f"Nothing is compared yet. {said}"] if len(missing) > 1 else [said], FAINT))
+    sides = {}
+    for field in (A, B):
+        with prefixed(f"{field}: "):
+            sides[field] = _answer(asked.option(field))
+    links = [Link(f"Open {field.upper()}", f"/predict?{asked.option(field)}") for field in (A, B)]
+    return outline_piece(comparison_outline(compare(*sides.values())), title_level=2) + buttons(links)
+
+
+def _answer(query: str) -> "Profile":
+    """The prediction of a scenario, or what a simulation finds of a load."""
+    scenario = Asked.of(parse_qsl(query)).scenario()
+    if isinstance(scenario, ServingScenario):
+        from sightline.anchors.corrected import simulate
+
+        return simulate(scenario)
+    return _profile(query)
 
 
 def predicted(loaded: "Loaded", options: Mapping[str, Any]) -> Any:
@@ -145,6 +182,7 @@ PREDICT: Final = View(
     further=(
         later("/better", _better),
         later("/why", _limits),
+        later("/depends", depends),
         download("/answer.json", _json),
         download("/answer.csv", _csv),
         download("/scenario.yaml", _scenario),
@@ -152,6 +190,15 @@ PREDICT: Final = View(
     ),
     shares_scenario=True,
     tasks=TASKS,
+)
+
+
+COMPARE: Final = View(
+    name="compare",
+    title="Compare",
+    about="Two scenarios side by side.",
+    answer=show_comparison,
+    is_further=True,
 )
 
 

@@ -10,7 +10,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
-from sightline import catalog
 from sightline.answers.labels import asked_with
 from sightline.answers.plan_sentences import asked_alone
 from sightline.answers.study import study_outline
@@ -44,7 +43,8 @@ _LISTS: Final = {"devices": "devices", "pareto": "pareto", "price": "prices"}
 
 def plan_job(asked: Asked) -> Request:
     """Return the search that is asked for; raise `InputError` for mistakes that show before it."""
-    asked = Asked(completed(asked.values, _plan_groups()))
+    stated = {key: _restricting(key, text) for key, text in asked.values.items()}
+    asked = Asked(completed(stated, _plan_groups()))
     options: dict[str, Any] = {key: asked.option(key) for key in _TEXTS if asked.option(key)}
     for key, option in _LISTS.items():
         if words := [word.strip() for word in asked.option(key).split(",") if word.strip()]:
@@ -65,6 +65,11 @@ def plan_job(asked: Asked) -> Request:
     return Request(kind="plan", mapping=mapping, options=options)
 
 
+def _restricting(key: str, text: str) -> str:
+    """Several values of a choice, as ``megatron, torchtitan``, stand for any of them."""
+    return f"{{any: [{text}]}}" if key.startswith("plan.") and "," in text and text[0] not in "{[" else text
+
+
 def plan_form(_: Asked) -> Mapping[str, Any]:
     """Return the fields of the form."""
     return {"groups": _plan_groups()}
@@ -79,7 +84,7 @@ def _plan_groups() -> tuple[Group, ...]:
         replace(workload, fields=(*map(_searchable, workload.fields), *_slo())),
         Group(title="Best", fields=tuple(_objectives())),
         Group(title="Limits, devices, prices", fields=tuple(_limits()), is_open=False),
-        Group(title="Choices that are fixed", fields=free, is_open=False),
+        Group(title="Fixed choices", fields=free, left_out="free"),
     )
 
 
@@ -114,8 +119,7 @@ def _objectives() -> Iterator[Field]:
 
 
 def _limits() -> Iterator[Field]:
-    devices = tuple(f"8..64x {name}" for name in catalog.names("devices"))
-    yield Field(key="devices", label="devices to try", suggestions=devices, empty="the cluster's")
+    yield Field(key="devices", label="devices to try", entries="devices", empty="the cluster's")
     yield Field(key="max_memory", label="memory at most", tasks=(*TRAINING, *GENERATE), empty="what a device has")
     yield Field(key="deadline", label="deadline", tasks=TRAINING, empty="none, or 30d")
     yield Field(key="budget", label="budget in USD", tasks=TRAINING, empty="none, or 1M")

@@ -1,6 +1,6 @@
 """Serve: what users of an engine wait for under a load, and the highest rate that keeps its objective."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
@@ -81,7 +81,7 @@ def _groups() -> tuple[Group, ...]:
         Group(title="Find", fields=tuple(_find())),
         Group(title="Load", fields=(*requests, *_arrival())),
         Group(title="What users are promised", fields=tuple(_slo())),
-        Group(title="Engine and plan", fields=engine, is_open=False),
+        Group(title="Engine and plan", fields=engine, left_out="automatic"),
     )
 
 
@@ -109,13 +109,13 @@ def _arrival() -> Iterator[Field]:
     yield Field(key="workload.arrival.cv", label="cv of the gaps", is_number=True, empty="such as 2")
     yield Field(key="workload.arrival.concurrency", label="clients", is_number=True, empty="such as 16")
     yield Field(key="workload.arrival.think_time", label="think time", empty="none, or 10 s")
-    yield Field(key="workload.seed", label="seed", is_number=True, empty="0")
+    yield Field(key="workload.seed", label="seed", is_number=True, step=1, empty="0")
 
 
 def _slo() -> Iterator[Field]:
     for key, label in {"ttft": "TTFT at most", "tpot": "TPOT at most", "latency": "latency at most"}.items():
         yield Field(key=f"workload.slo.{key}", label=label, empty="no limit, or 1 s")
-    yield Field(key="workload.slo.percentile", label="% of requests", is_number=True, empty="90")
+    yield Field(key="workload.slo.percentile", label="% of requests", is_number=True, step=1, empty="90")
     yield Field(key="think_time", label="users think for", empty="no time, or 30 s")
 
 
@@ -146,8 +146,7 @@ def check(mapping: Mapping[str, Any], options: Mapping[str, Any]) -> "tuple[Load
 
     loaded = read([mapping], MOST_LOADS)
     loads = loads_of(loaded.scenarios)
-    shapes = [one.workload.requests for one in loads]
-    count = sum(int(shape.count) for shape in shapes if shape is not None)
+    count = _count(loads)
     if count > MOST_REQUESTS:
         said = f"workload.requests.count comes to {count:,} requests of all loads"
         raise InputError(f"{said}; allowed here: up to {MOST_REQUESTS:,}; the command line has no limit")
@@ -155,6 +154,10 @@ def check(mapping: Mapping[str, Any], options: Mapping[str, Any]) -> "tuple[Load
         raise InputError("workload.slo is missing; the highest rate needs a limit: ttft, tpot or latency")
     _think_s(options)
     return loaded, loads
+
+
+def _count(loads: "Sequence[ServingScenario]") -> int:
+    return sum(int(shape.count) for load in loads if (shape := load.workload.requests) is not None)
 
 
 def _think_s(options: Mapping[str, Any]) -> float:
@@ -174,12 +177,22 @@ def _files(answers: "list[Profile]") -> Mapping[str, str]:
     return {"requests.csv": request_table(outcome).write_csv()}
 
 
+MOST_BY_ITSELF: Final = 2_000
+"""Requests of a load that is simulated without being asked."""
+
+
+def is_short(request: Request) -> bool:
+    """Return whether a simulation takes a few seconds at most."""
+    return not request.options["capacity"] and _count(check(request.mapping, request.options)[1]) <= MOST_BY_ITSELF
+
+
 WORK: Final = Work(simulate_loads, ("capacity", "intervals", "think_time", ANCHOR))
 VIEW: Final = View(
     name="serve",
     title="Serve",
     about="Put a load on an engine: what users wait for, and how much it can take.",
     job=job,
+    begins=is_short,
     context=context,
     files={"answer.json": None, "requests.csv": "requests.csv"},
     shares_scenario=True,

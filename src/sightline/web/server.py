@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 
 from sightline.errors import InputError, reason
@@ -52,7 +52,7 @@ def serve(listening: socket.socket, ready: Callable[[], None]) -> None:
             await super().startup(sockets)
             ready()
 
-    jobs = Jobs()
+    jobs = Jobs(prepared=True)
     app = create_app(jobs)
     config = uvicorn.Config(
         app,
@@ -89,6 +89,8 @@ def create_app(jobs: Jobs | None = None) -> App:
     routes: list[BaseRoute] = [
         Route("/", _home),
         Route("/static/{version}/{name}", _file),
+        Route("/jobs", _jobs),
+        Route("/jobs/{identifier}", _stop_job, methods=["DELETE"]),
         open_route(),
         *(Route(f"/{view.name}", partial(respond, view), methods=["GET"]) for view in views()),
         *(Route(f"/{view.name}/start", partial(start, view), methods=["POST"]) for view in views() if view.job),
@@ -134,6 +136,18 @@ async def _nothing_there(request: Request, error: Exception) -> Response:
 
 async def _home(_: Request) -> Response:
     return RedirectResponse("/predict")
+
+
+def _jobs(request: Request) -> Response:
+    """How far jobs are: those that run, that ended and nobody looked at, and those that are named."""
+    found = request.app.state.jobs.listed(request.query_params.getlist("id"))
+    return JSONResponse([job.for_page() for job in found], headers={"cache-control": "no-store"})
+
+
+def _stop_job(request: Request) -> Response:
+    """Ask a job to stop."""
+    request.app.state.jobs.cancel(request.path_params["identifier"], forget="forget" in request.query_params)
+    return _jobs(request)
 
 
 def _file(request: Request) -> Response:

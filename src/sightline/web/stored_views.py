@@ -1,15 +1,27 @@
 """Runs, Watch and Catalog: what was measured, what is watched while it trains, and what predictions rest on."""
 
+import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from hashlib import sha256
 from typing import Any, Final
 from urllib.parse import urlencode
 
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from sightline.answers import units
 from sightline.answers.outline import Link
 from sightline.answers.runs import choices, is_comparable, run_outline, runs_outline
 from sightline.answers.watched import watch_outline, watches_outline
 from sightline.catalog import KINDS, entry, kind_of, names
+from sightline.catalog.index import called
 from sightline.errors import InputError, prefixed
 from sightline.loading.sources import without_files
+from sightline.quantities import BYTES, BYTES_PER_SECOND, parse_quantity
 from sightline.render import html
 from sightline.render.html import Piece, outline_piece
 from sightline.runs import Run, Store, open_store
@@ -199,10 +211,54 @@ def catalog_kinds(asked: Asked) -> Mapping[str, Any]:
     return {"kinds": KINDS, "chosen": asked.option(KIND)}
 
 
+_REPOSITORY: Final = re.compile(r"[\w-]+/[\w.-]*\w")
+_MAKERS = {
+    "sm_": "nvidia",
+    "gfx": "amd",
+    "tpu": "google",
+    "gau": "intel",
+    "xe2": "intel",
+    "trn": "aws",
+    "asc": "huawei",
+}
+"""Makers of devices by how their architectures begin."""
+
+
+def index_entry(kind: str, name: str) -> Mapping[str, str]:
+    """Return an entry's kind and name, its size or memory, and further words that find it: makers, repositories."""
+    stated = entry(kind, name) if kind in ("models", "devices", "clusters") else {}
+    about = words = str(stated.get("devices", ""))
+    if "parameters" in stated:
+        words = next(iter(_REPOSITORY.findall(stated.get("source", ""))), "")
+        about = f"{stated['parameters'] / 1e9:.3g} B {words}"
+    elif "memory" in stated:
+        bandwidth = units.rate(parse_quantity(stated["memory_bandwidth"], BYTES_PER_SECOND), "B/s")
+        about = f"{units.size(parse_quantity(stated['memory'], BYTES))}, {bandwidth}"
+        words = " ".join((_MAKERS.get(stated.get("architecture", "")[:3], ""), *called(name)))
+    return {"kind": kind, "key": name, "about": about.strip(), "words": f"{name} {words}".lower()}
+
+
+@cache
+def _index() -> tuple[str, str]:
+    """All entries as JSON, with a tag of the text. Forms of devices that nearly all servers have come first."""
+    entries = [(kind, name) for kind in KINDS for name in sorted(names(kind), key=lambda one: "-sxm" not in one)]
+    text = json.dumps([index_entry(kind, name) for kind, name in entries], separators=(",", ":"))
+    return text, f'"{sha256(text.encode()).hexdigest()[:16]}"'
+
+
+async def send_index(request: Request) -> Response:
+    """Answer with what finds each entry of the catalog, or that the browser has it already."""
+    text, tag = await run_in_threadpool(_index)
+    is_known = request.headers.get("if-none-match") == tag
+    headers = {"etag": tag, "cache-control": "no-cache"}
+    return Response("" if is_known else text, 304 if is_known else 200, headers, media_type="application/json")
+
+
 CATALOG: Final = View(
     name="catalog",
     title="Catalog",
     about="What predictions rest on: every figure with its source, date and kind of evidence.",
     answer=show_catalog,
     context=catalog_kinds,
+    further=[Route("/index.json", send_index)],
 )

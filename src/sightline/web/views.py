@@ -50,6 +50,8 @@ class View:
     job: Callable[[Asked], "Job | None"] | None = None
     """The long work that is asked for, if any. The page shows how far it is, then what it found, below the answer of a
     view that has both."""
+    begins: Callable[["Job"], bool] = lambda _: False
+    """Whether a job is so short that it begins by itself, at opening and after each change."""
     context: Callable[[Asked], Mapping[str, Any]] = _nothing
     """Further values of the template."""
     form: Callable[[Asked], Mapping[str, Any]] = _nothing

@@ -41,7 +41,7 @@ def test_json_has_the_documented_keys(in_process, tmp_path):
 def test_a_terminal_shows_the_reading_and_the_table(in_process, tmp_path):
     file = tmp_path / "study.yaml"
     file.write_text(STUDY)
-    code, out, _ = in_process("explore", file, "--view", "both")
+    code, out, _ = in_process("explore", file, "--view", "both", "-v")
     assert code == 0
     assert "Ideal view" in out
     assert "assumes" in out

@@ -21,7 +21,7 @@ def files(tmp_path, monkeypatch):
 
 
 def test_the_table_has_every_level_but_operators(in_process, files):
-    code, out, err = in_process("compare", *files)
+    code, out, err = in_process("compare", *files, "-v")
     assert (code, err) == (0, "")
     lines = [re.split(r"  +", line.strip()) for line in out.splitlines()]
     titles = [line[0] for line in lines if len(line) == 1]

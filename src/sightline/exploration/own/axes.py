@@ -300,6 +300,8 @@ class Axis:
     number: NumberKey | None = None
     """How they are laid out as an array; None where every value makes scenarios of its own."""
     is_multiple: bool = False
+    is_range: bool = False
+    """Whether only the ends were typed."""
     is_searched: bool = False
     """Whether the best value is taken at every point, so that a table has no rows for the others."""
     unit: str = ""
@@ -325,7 +327,9 @@ class Axis:
         return replace(self, number=None)
 
     def shortened(self) -> "Axis":
-        """Return the axis with its first, middle and last value."""
+        """Return a range with its first, middle and last value; values that were typed stay."""
+        if not self.is_range:
+            return self
         places = sorted({0, (len(self.values) - 1) // 2, len(self.values) - 1})
         return replace(self, values=tuple(self.values[i] for i in places))
 
@@ -423,7 +427,8 @@ def _ranged(key: str, stated: Mapping[str, Any], number: NumberKey | None) -> Ax
     if (number is not None and number.whole) or (number is None and low % 1 == high % 1 == 0):
         values = [round(one) for one in values]
     unit = "" if number is None else number.unit
-    return Axis(key=key, values=_distinct(values), number=number, is_multiple=is_multiple, unit=unit)
+    found = Axis(key=key, values=_distinct(values), number=number, is_multiple=is_multiple, unit=unit)
+    return replace(found, is_range=True)
 
 
 def _spread(place: str, low: float, high: float, stated: Mapping[str, Any]) -> list[float]:

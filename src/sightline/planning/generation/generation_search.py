@@ -340,8 +340,11 @@ def go_through(
     wanted: tuple[str, ...],
     limits: Mapping[str, float],
     progress: Progress,
+    until: float | None = None,
 ) -> None:
     """Evaluate all candidates of spaces, with the figures ``wanted``, and add them to what was found.
+
+    ``until`` is the share of the work that is done then.
 
     Raises:
         InputError: no engine runs the model.
@@ -350,7 +353,7 @@ def go_through(
     if not every:
         raise InputError(_nobody_runs(spaces))
     pooled = sum(variant.pooled for _, variant in every)
-    for space, variant in progress.each(every, "searching"):
+    for space, variant in progress.each(every, "searching", until):
         pieces = candidates(space, variant, pooled, found.tries, found.most_plans)
         found.candidates += pieces.total
         found.remarks |= {} if pieces.complete else {LEFT_OUT: None}

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -256,6 +256,10 @@ def steady_space(space: ServingSpace, lengths: MeanLengths) -> GenerationSpace:
     )
 
 
+SWEPT: Final = 0.08
+"""Share of a search that goes by until layouts are ranked."""
+
+
 def _layouts(space: ServingSpace, lengths: MeanLengths, ranked_as: str, progress: Progress) -> Layouts:
     slo = space.scenario.workload.slo
     found = Layouts(
@@ -266,5 +270,5 @@ def _layouts(space: ServingSpace, lengths: MeanLengths, ranked_as: str, progress
     )
     wanted = tuple(dict.fromkeys((*SHOWN, ranked_as)))
     with suppress(Cancelled):  # the search looks for it again, and shows what was found until then
-        go_through([steady_space(space, lengths)], found, wanted, {}, progress)
+        go_through([steady_space(space, lengths)], found, wanted, {}, progress, SWEPT)
     return found

@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import cache, partial
 from itertools import product
 from math import inf, nan, prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -59,6 +59,10 @@ class Found(NamedTuple):
         return predict(self.scenario, anchor=anchor) if self.profile is None else self.profile
 
 
+_SEARCHED: Final = 0.8
+"""Share of the work that is done when all plans were evaluated: what else could be chosen comes after it."""
+
+
 def best_plans(
     spaces: Sequence[Space[Scenario]],
     request: Request,
@@ -75,7 +79,8 @@ def best_plans(
     """
     if workers is None and where is None:
         parts: list[tuple[Counts, list[Candidate]]] = [
-            search_space(space, request, progress=progress) for space in spaces
+            search_space(space, request, progress=progress, until=_SEARCHED * place / len(spaces))
+            for place, space in enumerate(spaces, start=1)
         ]
     else:
         from sightline.planning.training.distributed import search_spaces

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from sightline.cost.clock import at_its_clock
 from sightline.planning import plan_answer
+from sightline.planning.ranking import best_in_words
 from sightline.planning.training.best import Candidate, Figures, First, Front, Keeper
 from sightline.planning.training.candidates import (
     ROW,
@@ -156,7 +157,9 @@ def search(
     energy: bool = False,
     pieces: Sequence[Piece] | None = None,
     bounds: Bounds | None = None,
+    best: Callable[[Candidate], str] | None = None,
     progress: Progress = SILENT,
+    until: float | None = None,
 ) -> Counts:
     """Evaluate every valid plan of a space; ``keeper`` keeps the good ones that fit.
 
@@ -174,7 +177,9 @@ def search(
         energy: Add up energy too.
         pieces: Those of the space that are searched; None for all.
         bounds: Those of the same space, where other pieces were searched with them.
+        best: Says in words what the first plan is until now.
         progress: Told of every chunk; when somebody stops it, what was found until then stays.
+        until: Share of the whole work that is done then.
     """
     counts, known = Counts(), bounds or Bounds(space=space)
     layout = known.layout
@@ -189,17 +194,22 @@ def search(
         whole=EVALUATED_WHOLE if scout is not None and layout.rows < MANY_ROWS else 0,
     )
     pieces = pieces_of(layout) if pieces is None else pieces
-    progress.begin(len(pieces), "searching")
+    progress.begin(len(pieces), "searching", until)
     try:
         for choice, mesh in _meshes(layout, pieces):
             for chunk in _chunks(asked, mesh, choice, counts, keeper):
                 progress.check()
                 for block in _blocks(asked, chunk, choice):
+                    if block.evaluated and not counts.feasible:
+                        needed = float(block.memory_bytes[np.isfinite(block.step_s)].min())
+                        counts.least_share = min(counts.least_share, needed / asked.memory.device_bytes)
                     counts.add(block, {} if within is None else within(block, chunk.axes))
                     asked.bounds.evaluated += block.evaluated
                     if block.fits.any():
                         keeper.take(block, chunk.axes, choice)
             progress.advance()
+            if best is not None and (first := keeper.kept()):
+                progress.found(best(first[0]), first[0].keys[0])
     except Cancelled:
         counts.stopped = True
     return counts
@@ -359,6 +369,7 @@ def search_space(
     pieces: Sequence[Piece] | None = None,
     bounds: Bounds | None = None,
     progress: Progress = SILENT,
+    until: float | None = None,
 ) -> tuple[Counts, list[Candidate]]:
     """Return how many plans a space, or some pieces of it, have, and the good ones, the best first."""
     measure = Measure(space=space, availability=request.availability)
@@ -392,7 +403,11 @@ def search_space(
             step, chosen = last if chosen != usual and step > last else 0, usual
         return limit
 
-    counts = searched(keeper, scout=scout, pieces=pieces, progress=progress)
+    def best(first: Candidate) -> str:
+        return best_in_words(f"{1 / first.keys[0]:,.0f} tokens/s", first.fields)
+
+    says = best if request.axes == ("time",) else None
+    counts = searched(keeper, scout=scout, pieces=pieces, best=says, progress=progress, until=until)
     return counts, keeper.kept()
 
 

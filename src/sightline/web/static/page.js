@@ -2,6 +2,7 @@
 import { draw, NARROW } from "./charts.js";
 import { copy } from "./copying.js";
 import { followJob } from "./jobs.js";
+import "./sorting.js";
 
 const form = document.getElementById("ask");
 const answer = document.getElementById("answer");
@@ -10,6 +11,8 @@ const status = document.getElementById("status");
 const OPENED = "#ask";
 let asking = null;
 let waiting = 0;
+/** The field that is being changed: its changes until it is left are one step back. */
+let editing = null;
 /** The question whose work is to begin, kept until that is answered: another may overtake it. */
 let pressed = null;
 const MOST_TRIES = 250;
@@ -31,8 +34,11 @@ function query() {
   return found;
 }
 
-function say(text) {
-  if (status) status.textContent = text;
+/** Tells how the answer is; what nobody has to see is for screen readers alone. */
+function say(text, isSeen = true) {
+  if (!status) return;
+  status.textContent = text;
+  status.classList.toggle("unseen", !isSeen);
 }
 
 /** A pasted model stands in place of a named one, which is not sent then. */
@@ -53,10 +59,58 @@ function followTask() {
   }
 }
 
+/** Puts a query into the form: what has no field of its own becomes a line of further keys, or an option of the view. */
+function fill(asked) {
+  for (const one of form.querySelectorAll("input[type=hidden][data-option]")) one.remove();
+  const more = form.elements.namedItem("more");
+  if (more) more.value = asked.get("more") ?? "";
+  for (const control of form.elements) {
+    if (!control.name || control === more || ["button", "submit"].includes(control.type)) continue;
+    const value = asked.get(control.name);
+    if (control.type === "radio") { control.checked = value === null ? control.defaultChecked : control.value === value; continue; }
+    if (control.tagName === "SELECT" && value && ![...control.options].some((one) => one.value === value)) control.add(new Option(value));
+    control.value = value ?? (control.tagName === "SELECT" ? (control.options[0]?.value ?? "") : "");
+  }
+  const named = new Set([...form.elements].map((one) => one.name));
+  for (const [key, value] of asked) {
+    if (named.has(key)) continue;
+    if (key.includes(".") && more) more.value += `${more.value ? "\n" : ""}${key}: ${value}`; else setOption(key, value);
+  }
+  followTask();
+  form.dispatchEvent(new Event("filled"));
+}
+
+/** An option of the view that no field shows; an empty one goes. */
+function setOption(name, value) {
+  const control = form.elements.namedItem(name);
+  if (control) { control.value = value; return; }
+  const added = document.createElement("input");
+  Object.assign(added, { type: "hidden", name, value });
+  added.dataset.option = "";
+  form.append(added);
+}
+
+/** Opens what a field lies in, and goes to it. */
+function goTo(key) {
+  const control = controlOf(key);
+  if (!control) return;
+  openForm(true);
+  for (let around = control.closest("details"); around; around = around.parentElement.closest("details")) around.open = true;
+  if (!control.checkVisibility()) control.closest("fieldset").querySelector(".left-out").open = true;
+  control.focus();
+  control.select?.();
+}
+
+/** The form is a drawer where there is no room for it beside the answer. */
+function openForm(is) {
+  form.classList.toggle("open", is);
+  document.querySelector("[data-edit]")?.setAttribute("aria-expanded", String(is));
+}
+
 /** The enabled control of a dotted key, or of the part of the scenario that it lies in. */
 function controlOf(key) {
   for (let name = key; name; name = name.includes(".") ? name.slice(0, name.lastIndexOf(".")) : "") {
-    const found = [...form.querySelectorAll(`[name="${CSS.escape(name)}"]`)].find((one) => !one.disabled);
+    const found = [...form.elements].find((one) => one.name === name && !one.disabled);
     if (found) return found;
   }
   return null;
@@ -128,15 +182,20 @@ async function show(found, isCurrent) {
     if (opened.has(one.textContent)) one.parentElement.open = true;
   }
   document.getElementById("job")?.remove();
+  const focused = answer.contains(document.activeElement) ? document.activeElement.id : "";
   answer.replaceChildren(...found.childNodes);
+  if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
   const state = answer.querySelector(".form-state");
   if (state && form) tellForm(JSON.parse(state.textContent));
   await draw(answer);
   answer.dispatchEvent(new CustomEvent("answered", { bubbles: true }));
 }
 
-/** Asks for the answer to the fields as they are now. An answer that a newer question overtook is dropped. */
-async function ask() {
+/**
+ * Asks for the answer to the fields as they are now. An answer that a newer question overtook is dropped. `step` begins a
+ * new entry of the browser's history, which Back returns from.
+ */
+async function ask(step = false) {
   asking?.abort();
   clearTimeout(waiting);
   waiting = 0;
@@ -147,7 +206,9 @@ async function ask() {
   const starts = pressed === String(asked);
   if (!starts) pressed = null;
   const hash = starts && location.hash === OPENED ? "" : location.hash;
-  history.replaceState(null, "", `${location.pathname}${asked.size ? `?${asked}` : ""}${hash}`);
+  const address = `${location.pathname}${asked.size ? `?${asked}` : ""}${hash}`;
+  const isNew = step && String(asked) !== history.state?.query;
+  history[isNew ? "pushState" : "replaceState"]({ query: String(asked), at: (history.state?.at ?? 0) + isNew }, "", address);
   answer.setAttribute("aria-busy", "true");
   const later = setTimeout(() => isCurrent() && say("Working ..."), 400);
   try {
@@ -157,7 +218,10 @@ async function ask() {
     await waitWhile(() => isCurrent() && isHeld());
     if (!isCurrent()) return;
     if (starts) pressed = null;
+    remember(asked);
     shareScenario(found);
+    const told = found.querySelector("template.sentence");
+    if (told) document.getElementById("sentence")?.replaceChildren(told.content);
     if (form) clearProblems();
     if (response.ok) {
       showRemaining([]);
@@ -168,7 +232,7 @@ async function ask() {
       if (!isCurrent()) return;
       if (job) showJob(job, starts);
       answer.classList.toggle("stale", !isAnswered);
-      say(job ? "" : "The answer is up to date.");
+      say(job ? "" : "The answer is up to date.", false);
       fillLater(isCurrent, 300).catch(() => {});
     } else {
       const sentences = form ? placeProblems(found) : [found.textContent.trim()];
@@ -208,13 +272,32 @@ function jobPlace() {
 function shareScenario(found) {
   const queries = JSON.parse(found.querySelector(".links")?.textContent ?? "{}");
   for (const link of document.querySelectorAll("a[data-view]")) {
-    if (link.dataset.view in queries) link.search = queries[link.dataset.view];
+    if (link.dataset.view in queries) link.search = String(withLast(link.dataset.view, new URLSearchParams(queries[link.dataset.view])));
   }
 }
 
-function soon(milliseconds) {
+/** A view of another task shows its own last scenario again, for the model and the cluster at hand. */
+function withLast(view, taken) {
+  const last = new URLSearchParams(sessionStorage.getItem(`last-${view}`) ?? "");
+  if (taken.has("workload.task") || !last.size) return taken;
+  for (const key of ["model", "config", "cluster"]) last.delete(key);
+  for (const [key, value] of taken) last.set(key, value);
+  return last;
+}
+
+/** Remembers what this tab of the browser asked this view last. */
+const remember = (asked) => sessionStorage.setItem(`last-${location.pathname.slice(1)}`, String(asked));
+
+function soon(milliseconds, step = false) {
   clearTimeout(waiting);
-  waiting = setTimeout(() => { waiting = 0; ask(); }, milliseconds);
+  waiting = setTimeout(() => { waiting = 0; ask(step); }, milliseconds);
+}
+
+/** Takes up what a control says; its first change begins a step, those that follow until it is left do not. */
+function changed(control, isSettled) {
+  const steps = editing !== control;
+  editing = isSettled ? null : control;
+  soon(isSettled ? 0 : 250, steps);
 }
 
 const isAsking = () => waiting !== 0 || answer.hasAttribute("aria-busy");
@@ -227,27 +310,81 @@ async function follow(link) {
 
 if (form) {
   followTask();
-  // A phone shows the answer without a long way past the plan's fields.
-  const plan = [...form.querySelectorAll(".group")].at(-1);
-  if (NARROW.matches && plan && !plan.querySelector(".field-problem:not(:empty)")) plan.open = false;
-  form.addEventListener("change", () => { followTask(); soon(0); });
-  form.addEventListener("input", (event) => { if (event.target.tagName !== "SELECT") soon(250); });
-  form.addEventListener("submit", (event) => { event.preventDefault(); pressed = String(query()); soon(0); });
+  for (const [key, value] of new URLSearchParams(location.search)) {
+    if (!key.includes(".") && !form.elements.namedItem(key)) setOption(key, value);
+  }
+  history.replaceState({ query: String(query()), at: history.state?.at ?? 0 }, "");
+  document.addEventListener("change", (event) => {
+    const control = event.target;
+    if (control.form !== form || control.dataset.slides) return;
+    if (control.dataset.clears) setOption(control.dataset.clears, "");
+    followTask();
+    changed(control, true);
+  });
+  document.addEventListener("input", (event) => {
+    const control = event.target;
+    if (control.dataset.slides) { slide(control); return; }
+    if (control.form === form && control.tagName !== "SELECT" && !("settles" in control.dataset)) changed(control, false);
+  });
+  form.addEventListener("submit", (event) => { event.preventDefault(); openForm(false); pressed = String(query()); soon(0); });
+  addEventListener("popstate", (event) => {
+    editing = null;
+    fill(new URLSearchParams(event.state?.query ?? location.search));
+    soon(0);
+  });
 }
 
+/** A slider of a sweep sets the field of the scenario to one of its values. */
+function slide(slider) {
+  const control = controlOf(slider.dataset.slides);
+  const value = slider.dataset.values.split(",")[Number(slider.value)]?.trim();
+  if (!control || value === undefined || control.value === value) return;
+  control.value = value;
+  changed(slider, false);
+}
+
+/** Shows another address of this view without leaving the page. */
+function showAddress(search) {
+  fill(new URLSearchParams(search));
+  soon(0, true);
+}
+
+const isPlain = (event) => event.button === 0 && !(event.ctrlKey || event.metaKey || event.shiftKey);
+
 document.addEventListener("click", (event) => {
-  const link = event.target.closest?.("a[data-view]");
-  const isPlain = event.button === 0 && !(event.ctrlKey || event.metaKey || event.shiftKey);
-  if (link && isPlain && form && isAsking()) {
-    event.preventDefault();
-    follow(link);
+  const link = event.target.closest?.("a[href]");
+  if (link && isPlain(event) && form && !link.hasAttribute("download") && link.origin === location.origin) {
+    if (link.pathname === location.pathname && answer.contains(link)) {
+      event.preventDefault();
+      showAddress(link.search);
+    } else if (link.dataset.view && isAsking()) {
+      event.preventDefault();
+      follow(link);
+    }
   }
   const button = event.target.closest?.("button");
-  if (button?.matches("[data-copy-link]")) copy(button, location.href);
-  if (button?.matches("[data-copy]")) {
-    const command = button.closest("details").querySelector("pre");
-    copy(button, command.textContent, command);
+  if (!button) return;
+  if (button.matches("[data-copy-link]")) copy(button, location.href);
+  if (!form) return;
+  if ("pin" in button.dataset) {
+    const here = String(new URLSearchParams([...query()].filter(([key]) => key.includes(".") || ["model", "cluster", "config", "more"].includes(key))));
+    setOption("baseline", button.dataset.pin === "here" ? here : button.dataset.pin);
+    soon(0, true);
   }
+  if (button.dataset.field) goTo(button.dataset.field);
+  if (button.matches("[data-edit]")) openForm(!form.classList.contains("open"));
+});
+
+document.addEventListener("keydown", (event) => {
+  const tab = event.target.closest?.('[role="tab"]');
+  const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+  if (tab && by) {
+    const tabs = [...tab.parentElement.children];
+    const next = tabs[(tabs.indexOf(tab) + by + tabs.length) % tabs.length];
+    next.focus();
+    next.click();
+  }
+  if (event.key === "Escape" && form) openForm(false);
 });
 
 /** Parts of an answer that take longer come after it, once nobody types any more: they would hold up the next answer. */
@@ -267,6 +404,8 @@ if (answer) {
   NARROW.addEventListener("change", () => ask());
   const state = answer.querySelector(".form-state");
   if (state && form) tellForm(JSON.parse(state.textContent));
+  if (form && location.search) remember(query());
+  shareScenario(answer);
   await draw(answer);
   // A link to work that is not done yet does it; a view that was only opened, alone or from another one, does not.
   const job = answer.querySelector("form.job");

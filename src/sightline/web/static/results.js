@@ -30,6 +30,7 @@ function equip(text) {
  */
 function followAddress() {
   const tools = document.querySelector("[data-tools]");
+  if (!tools) return;
   tools.hidden = !answer.querySelector(tools.dataset.tools || "dl");
   const files = answer.querySelector(".form-state")?.dataset.files.split(" ") ?? [];
   for (const link of tools.querySelectorAll("[data-result]")) {

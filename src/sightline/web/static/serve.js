@@ -24,5 +24,5 @@ function follow() {
   has("think_time", goal === "highest rate");
 }
 
-form.addEventListener("change", follow, { capture: true });
+for (const event of ["change", "filled"]) form.addEventListener(event, follow, { capture: true });
 follow();
