@@ -2,9 +2,12 @@
 
 import http.client
 import logging
+import os
+import signal
 import socket
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 import uvicorn
@@ -15,6 +18,8 @@ from sightline.web import connections, security
 from sightline.web.connections import MOST_CONNECTIONS, MOST_LINES, Connection, FewLines
 from sightline.web.server import create_app
 
+ESTABLISHED = 1
+"""As the kernel names the state of a connection."""
 HALF = b"POST /api/v1/predict HTTP/1.1\r\nHost: 127.0.0.1"
 
 
@@ -59,6 +64,28 @@ def test_half_open_connections_neither_silence_the_server_nor_fill_its_log(tmp_p
             connection.close()
         assert status(port) == 200
     assert log.stat().st_size < 50_000
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel says how far a connection is as Linux does")
+def test_connections_that_come_at_once_are_not_left_to_try_again(tmp_path):
+    most = int(Path("/proc/sys/net/core/somaxconn").read_text(encoding="utf-8"))
+    if most < 1300:
+        pytest.skip("this system lets fewer connections wait")
+    with running(environment={"SIGHTLINE_JOBS": str(tmp_path)}) as (address, process):
+        port = int(address.rpartition(":")[2])
+        os.kill(process.pid, signal.SIGSTOP)  # it accepts none
+        try:
+            opened = [socket.socket() for _ in range(1300)]
+            for one in opened:
+                one.setblocking(False)
+                one.connect_ex(("127.0.0.1", port))
+            states = [one.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] for one in opened]
+        finally:
+            os.kill(process.pid, signal.SIGCONT)
+        assert states.count(ESTABLISHED) == len(opened)
+        assert status(port) == 200
+        for one in opened:
+            one.close()
 
 
 @pytest.fixture

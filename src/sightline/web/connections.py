@@ -12,6 +12,8 @@ MOST_CONNECTIONS: Final = 200
 """Open at the same time; systems allow a process 256 files or more."""
 ACCEPTED_AT_ONCE: Final = 32
 """Connections that are accepted before they are counted."""
+MOST_WAITING: Final = 2048
+"""Connections that wait to be accepted: one that finds no room is only tried again a second later, or more."""
 MOST_S: Final[dict[Any, float]] = {h11.IDLE: 10.0, h11.SEND_BODY: 300.0}
 """Seconds that the head of a request, and its body, may take."""
 MOST_LINES: Final = 20

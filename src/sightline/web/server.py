@@ -45,11 +45,12 @@ def serve(listening: socket.socket, ready: Callable[[], None]) -> None:
     """Serve the page until somebody stops it; ``ready`` is called once it answers."""
     import uvicorn
 
-    from sightline.web.connections import ACCEPTED_AT_ONCE, Connection, limit_log
+    from sightline.web.connections import ACCEPTED_AT_ONCE, MOST_WAITING, Connection, limit_log
 
     class Server(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
+            listening.listen(MOST_WAITING)  # the loop knows only how many it accepts at once
             ready()
 
     jobs = Jobs(prepared=True)
