@@ -23,7 +23,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from sightline.answers.labels import by_dotted_key, phrases, texts_of_scenario, title
-from sightline.answers.units import seconds
+from sightline.answers.summary import anchor_sentences
 from sightline.errors import InputError, SightlineError, prefixed
 from sightline.loading.sources import (
     OPENED,
@@ -37,6 +37,7 @@ from sightline.loading.sources import (
 )
 from sightline.profile.metrics import metric_of
 from sightline.quantities import BYTES, parse_quantity
+from sightline.render.html import paragraphs
 from sightline.web.fields import START, completed, groups
 from sightline.web.jobs import Request
 from sightline.web.request import ANCHOR, CONFIG, Asked, read
@@ -279,29 +280,20 @@ def _arrival(sent: Mapping[str, Any]) -> dict[str, str]:
 
 def _of_result(file: _Sent, measured: Mapping[str, Any], kept: str) -> Found:
     """The scenario of the page, corrected by what a load client measured of it."""
-    from sightline.simulation.anchoring import QUANTITIES
-
     page, task = file.page.scenario_values, file.page.option("workload.task")
     if task not in _SERVED:
         said = f"{file.name} is {measured['source']}, but workload.task is {task or 'missing'}"
         raise InputError(f"{said}; open it in a scenario of the measured server, with task serve or generate")
     server = {key: text for key, text in page.items() if not key.startswith(("workload.", "name"))}
-    sizes = {key: page.get(f"workload.{key}", "") for key in ("prompt_tokens", "output_tokens")}
-    if task == "serve":
-        load = {key: text for key, text in page.items() if key.startswith("workload.requests")}
-    else:
+    load = {key: text for key, text in page.items() if key.startswith("workload.requests")}
+    if task == "generate":
+        sizes = {key: page.get(f"workload.{key}", "") for key in ("prompt_tokens", "output_tokens")}
         load = {f"workload.requests.{key}": text for key, text in {"count": "256", **sizes}.items()}
     load = {"workload.task": "serve", **load, **_arrival(measured["sent"]), "measured": kept}
     anchor = urlencode({"name": file.name, **server, **load})
-    learned(anchor)
-    times = (f"{metric_of(key).label} {seconds(_mean(measured[key]))}" for key in QUANTITIES if key in measured)
-    what = f"{measured['source']}, {', '.join(times)}; it corrects the prediction"
+    (told,) = learned(anchor).to_dicts("generation")
     anchors = dict.fromkeys([*file.page.option(ANCHOR).splitlines(), anchor])
-    return Found(what, {**page, ANCHOR: "\n".join(anchors)})
-
-
-def _mean(value: Any) -> float:
-    return float(value["mean"] if isinstance(value, Mapping) else value)
+    return Found(f"{measured['source']}; {told['sentence']}", {**page, ANCHOR: "\n".join(anchors)})
 
 
 @lru_cache(32)
@@ -331,10 +323,10 @@ def anchors_for(asked: Asked) -> str:
     return stated if known and (known.requests if is_served else known.steps) else ""
 
 
-def anchor_piece(asked: Asked) -> str:
-    """Return the form of one measured figure of the scenario at hand."""
+def anchor_piece(profile: "Profile") -> str:
+    """Return what was learned from measurements, and the form of one measured figure of the scenario at hand."""
     from sightline.prediction.anchoring.timed import TIMES
     from sightline.web.pages import render
 
-    figures = TIMES["generation" if asked.option("workload.task") in _SERVED else "training"]
-    return render("anchor.html", figures={key: metric_of(key) for key in figures})
+    figures = {key: metric_of(key) for key in TIMES.get(profile.task.name, ())}
+    return paragraphs(anchor_sentences([profile])) + render("anchor.html", figures=figures)

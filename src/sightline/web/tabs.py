@@ -8,6 +8,7 @@ from sightline.answers import outline as out
 from sightline.answers.profile import evidence_part, label_of, modules_table, stage_tables
 from sightline.errors import InputError, prefixed
 from sightline.render.html import Piece, joined, outline_piece, section
+from sightline.web.opened import anchor_piece
 from sightline.web.pages import render
 from sightline.web.request import SWEPT, Asked, read
 
@@ -70,7 +71,10 @@ def _time(asked: Asked, profile: "Profile") -> Piece:
 
 
 def _memory(asked: Asked, profile: "Profile") -> Piece:
-    return _parts(charted(asked, profile, label_of(profile), "memory"), *stage_tables(profile))
+    from sightline.explanation.advice import later_memory_sentences
+
+    later = out.Lines(title="If it runs out of memory later", lines=list(later_memory_sentences(profile)))
+    return _parts(charted(asked, profile, label_of(profile), "memory"), *stage_tables(profile), later)
 
 
 def _roofline(asked: Asked, profile: "Profile") -> Piece:
@@ -127,13 +131,15 @@ def _trust(_: Asked, profile: "Profile") -> Piece:
     from sightline.answers.validation import trust_outline
     from sightline.validation.nearest import nearest_cases
 
-    return outline_piece(trust_outline(profile, nearest_cases(profile.scenario)), level=3)
+    return outline_piece(trust_outline(profile, nearest_cases(profile.scenario)), level=3) + anchor_piece(profile)
 
 
 def _files(asked: Asked, profile: "Profile") -> Piece:
+    from sightline.answers.launched import launch_parts
+
     query = asked.scenario_query
     tools = render("files.html", query=query, command=command(asked), text=scenario_text(asked))
-    return joined(tools, _parts(evidence_part(profile)))
+    return joined(tools, _parts(*launch_parts(profile.scenario), evidence_part(profile)))
 
 
 def command(asked: Asked) -> str:
