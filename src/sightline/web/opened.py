@@ -25,16 +25,7 @@ from starlette.routing import Route
 from sightline.answers.labels import by_dotted_key, phrases, texts_of_scenario, title
 from sightline.answers.summary import anchor_sentences
 from sightline.errors import InputError, SightlineError, prefixed
-from sightline.loading.sources import (
-    OPENED,
-    as_text,
-    opened_file,
-    opened_folder,
-    question_of,
-    read_source,
-    value_of,
-    without_files,
-)
+from sightline.loading import sources
 from sightline.profile.metrics import metric_of
 from sightline.quantities import BYTES, parse_quantity
 from sightline.render.html import paragraphs
@@ -81,8 +72,6 @@ class Found(NamedTuple):
 
     what: str
     values: Mapping[str, str]
-    view: str = ""
-    """Empty for the one at hand, where that has the task."""
     remarks: tuple[str, ...] = ()
 
 
@@ -122,7 +111,8 @@ def open_route() -> "BaseRoute":
             if is_trace(file.head):
                 return await _traced(request, file, is_of_scenario=OF_SCENARIO in fields)
             found = await run_in_threadpool(recognized, file)
-            address = f"{_view(found, fields.get('view', ''))}?{urlencode(found.values)}"
+            view = _view(found.values.get("workload.task", ""), fields.get("view", ""))
+            address = f"/{view}?{urlencode(found.values)}"
             if len(address) > _MOST_ADDRESS:
                 raise InputError(f"{file.name} is too long for an address; use the command line")
         except SightlineError as error:
@@ -157,14 +147,12 @@ def is_trace(head: bytes) -> bool:
     return b'"traceEvents"' in head or (head.lstrip().startswith(b"[") and b'"ph"' in head)
 
 
-def _view(found: Found, here: str) -> str:
-    """The address of the view that shows what was found: that at hand, where it has the task."""
+def _view(task: str, here: str) -> str:
+    """The view that shows a scenario of a task: that at hand, where it has the task."""
     from sightline.web.views import views
 
-    task = found.values.get("workload.task", "")
-    usual = found.view or ("serve" if task == "serve" else "predict")
     fits = (one.name for one in views() if one.name == here and one.shares_scenario and task in (one.tasks or (task,)))
-    return f"/{usual if found.view else next(fits, usual)}"
+    return next(fits, "serve" if task == "serve" else "predict")
 
 
 def recognized(file: _Sent) -> Found:
@@ -177,23 +165,24 @@ def recognized(file: _Sent) -> Found:
     path, remarks = _keep(file), list[str]()
     try:
         if (measured := measured_in(path)) is not None:
-            return _of_result(file, measured, f"{OPENED}{path.name}")
+            return _of_result(file, measured, f"{sources.OPENED}{path.name}")
         try:
             shape = open_trace(path, remarks.append).shape
         except InputError as error:  # most texts are none
             said = list(error.problems)
         else:
-            return _of_requests(file, shape, f"{OPENED}{path.name}", remarks)
+            return _of_requests(file, shape, f"{sources.OPENED}{path.name}", remarks)
     except InputError as error:
         raise InputError([one.replace(str(path), file.name) for one in error.problems]) from None
     path.unlink()
-    with without_files():
+    with sources.without_files():
         document: Any = None
         with suppress(InputError):
-            document = question_of(read_source(file.text).documents[0].mapping)
+            document = sources.question_of(sources.read_source(file.text).documents[0].mapping)
         keys = {str(key).partition(".")[0] for key in document} if isinstance(document, Mapping) else set()
         if len(keys & {"model", "cluster", "workload", "plan"}) > 1:
-            return _of_scenario(document)
+            values = texts_of_scenario(document)
+            return Found(f"a scenario: {_label(values)}", values)
         if (form := of_mapping(document)) is not None and form is MODEL:
             return _of_config(file, document)
         try:
@@ -207,12 +196,12 @@ def recognized(file: _Sent) -> Found:
 def _keep(file: _Sent) -> Path:
     """Keep a file under the name of its content, and forget those that are too old or too many."""
     name = f"{sha256(file.body).hexdigest()[:12]}-{re.sub(r'[^A-Za-z0-9_.-]+', '-', file.name)}"
-    write_whole(opened_folder() / name, file.body)
-    kept = sorted(opened_folder().glob("*-*"), key=lambda path: -path.stat().st_mtime)
+    write_whole(sources.opened_folder() / name, file.body)
+    kept = sorted(sources.opened_folder().glob("*-*"), key=lambda path: -path.stat().st_mtime)
     for place, path in enumerate(kept):
         if place >= _MOST_KEPT or time.time() - path.stat().st_mtime > _MOST_KEPT_S:
             path.unlink(missing_ok=True)
-    return opened_folder() / name
+    return sources.opened_folder() / name
 
 
 def _label(values: Mapping[str, str]) -> str:
@@ -221,11 +210,6 @@ def _label(values: Mapping[str, str]) -> str:
         scenario: Any = Asked(values).loaded.scenarios[0]
         return ", ".join([title(scenario), *phrases(scenario)[:3]])
     return "with something to correct"
-
-
-def _of_scenario(document: Mapping[str, Any]) -> Found:
-    values = texts_of_scenario(document)
-    return Found(f"a scenario: {_label(values)}", values)
 
 
 def _of_config(file: _Sent, document: Mapping[str, Any]) -> Found:
@@ -248,7 +232,7 @@ def _of_launch(file: _Sent) -> Found:
     if task == "generate" and load.get("task") in _SERVED:  # of its load a command of a server says nothing
         reading = replace(reading, scenario={**reading.scenario, "workload": load}, assumed={})
     starts = completed({"workload.task": task}, groups())
-    stated = {**{key: value_of(key, text) for key, text in starts.items()}, **dict(by_dotted_key(page))}
+    stated = {**{key: sources.value_of(key, text) for key, text in starts.items()}, **dict(by_dotted_key(page))}
     known = {key: stated[key] for key in reading.missing if key in stated and not key.startswith("plan.")}
     if count := re.search(r"(\d+)x ", reading.missing.get("cluster", "")):
         known["cluster"] = re.sub(r"^\d+x ", count[0], str(stated["cluster"]))
@@ -270,12 +254,12 @@ def _of_requests(file: _Sent, shape: "Shape", kept: str, remarks: list[str]) -> 
     others = {key: text for key, text in page.items() if key.startswith(("model", "cluster", CONFIG, *parts))}
     sent = {"process": "trace"} if TIME in shape.columns else shape.arrival or {"process": "all_at_once"}
     load = {"workload.task": "serve", "workload.trace": kept, **_arrival(sent)}
-    said = tuple(one.replace(str(opened_file(kept)), file.name) for one in remarks)
+    said = tuple(one.replace(str(sources.opened_file(kept)), file.name) for one in remarks)
     return Found(shape.name or "a trace of requests", {**others, **load}, remarks=said)
 
 
 def _arrival(sent: Mapping[str, Any]) -> dict[str, str]:
-    return {f"workload.arrival.{key}": as_text(value) for key, value in sent.items()}
+    return {f"workload.arrival.{key}": sources.as_text(value) for key, value in sent.items()}
 
 
 def _of_result(file: _Sent, measured: Mapping[str, Any], kept: str) -> Found:
@@ -296,7 +280,7 @@ def _of_result(file: _Sent, measured: Mapping[str, Any], kept: str) -> Found:
     return Found(f"{measured['source']}; {told['sentence']}", {**page, ANCHOR: "\n".join(anchors)})
 
 
-@lru_cache(32)
+@lru_cache(8)
 def learned(anchors: str) -> "Anchored":
     """Return what anchors of an address teach: a scenario with ``measured`` a line, as the query of an address."""
     from sightline.anchors.corrected import anchored as learn
