@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
 from sightline.answers import outline as out
-from sightline.answers.profile import evidence_part, label_of, modules_table, stage_tables
+from sightline.answers.profile import label_of, modules_table, stage_tables
 from sightline.errors import InputError, prefixed
 from sightline.render.html import Piece, joined, outline_piece, section
 from sightline.web.opened import anchor_piece
@@ -74,7 +74,7 @@ def _memory(asked: Asked, profile: "Profile") -> Piece:
     from sightline.explanation.advice import later_memory_sentences
 
     later = out.Lines(title="If it runs out of memory later", lines=list(later_memory_sentences(profile)))
-    return _parts(charted(asked, profile, label_of(profile), "memory"), *stage_tables(profile), later)
+    return _parts(charted(asked, profile, label_of(profile), "memory"), later, *stage_tables(profile))
 
 
 def _roofline(asked: Asked, profile: "Profile") -> Piece:
@@ -127,11 +127,12 @@ def depends(asked: Asked) -> Piece:
     return section("What it depends on", _parts(*shown), level=3)
 
 
-def _trust(_: Asked, profile: "Profile") -> Piece:
+def _trust(asked: Asked, profile: "Profile") -> Piece:
     from sightline.answers.validation import trust_outline
     from sightline.validation.nearest import nearest_cases
 
-    return outline_piece(trust_outline(profile, nearest_cases(profile.scenario)), level=3) + anchor_piece(profile)
+    found = outline_piece(trust_outline(profile, nearest_cases(profile.scenario)), level=3)
+    return joined(anchor_piece(profile), found)
 
 
 def _files(asked: Asked, profile: "Profile") -> Piece:
@@ -139,7 +140,7 @@ def _files(asked: Asked, profile: "Profile") -> Piece:
 
     query = asked.scenario_query
     tools = render("files.html", query=query, command=command(asked), text=scenario_text(asked))
-    return joined(tools, _parts(*launch_parts(profile.scenario), evidence_part(profile)))
+    return joined(_parts(*launch_parts(profile.scenario)), tools)
 
 
 def command(asked: Asked) -> str:
