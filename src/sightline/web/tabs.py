@@ -74,8 +74,7 @@ def _memory(asked: Asked, profile: "Profile") -> Piece:
     from sightline.explanation.advice import later_memory_sentences
 
     later = out.Lines(title="If it runs out of memory later", lines=list(later_memory_sentences(profile)))
-    shown = later if later.lines else out.Lines(lines=[])
-    return _parts(charted(asked, profile, label_of(profile), "memory"), shown, *stage_tables(profile))
+    return _parts(charted(asked, profile, label_of(profile), "memory"), later, *stage_tables(profile))
 
 
 def _roofline(asked: Asked, profile: "Profile") -> Piece:
@@ -133,7 +132,7 @@ def _trust(asked: Asked, profile: "Profile") -> Piece:
     from sightline.validation.nearest import nearest_cases
 
     found = outline_piece(trust_outline(profile, nearest_cases(profile.scenario)), level=3)
-    return joined(anchor_piece(asked), found)
+    return joined(anchor_piece(profile), found)
 
 
 def _files(asked: Asked, profile: "Profile") -> Piece:
