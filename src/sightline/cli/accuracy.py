@@ -304,7 +304,7 @@ def reproduce(
     _check_forms(source, ids, written, measure=measure)
     from sightline.runs import open_store
 
-    with progress_bar(tables=True, stored=open_store(store).place if measure else "") as progress:
+    with progress_bar(tables=True, stored=open_store(store) if measure else None) as progress:
         from sightline.reproduction.reproduce import reproduce as answered
 
         answer = answered(source, only=ids, measure=measure, small=small, store=store, progress=progress)

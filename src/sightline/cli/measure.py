@@ -167,7 +167,7 @@ def measure_files(options: MeasureOptions, store: "Store", on_step: "OnStep") ->
         if failed := follow(trainings, settings):
             raise WorkError("\n".join(failed))
         return []
-    with progress_bar(stops=False, stored=store.place if len(scenarios) > 1 else "") as progress:
+    with progress_bar(stops=False, stored=store if len(scenarios) > 1 else None) as progress:
         for kind in (OperatorScenario, GenerationScenario, ServingScenario, Scenario):
             if asked := by_task[kind]:
                 answered = measure_scenarios(list(asked.values()), store, settings, on_step=on_step, progress=progress)
@@ -335,7 +335,7 @@ def _measure_suite(options: MeasureOptions) -> "tuple[list[Measured], list[str]]
         raise InputError(f"--dtype is '{dtype}'; allowed: {', '.join(CPU_DTYPES)}{nearest(dtype, CPU_DTYPES)}")
     scenarios = standard_suite(dtype, quick=options.quick, cluster=cluster)
     store = open_store(options.store)
-    with progress_bar(stops=False, stored=store.place) as progress:
+    with progress_bar(stops=False, stored=store) as progress:
         return measure_suite(
             suite,
             scenarios,
@@ -407,7 +407,7 @@ def _paper_suite(store: "Store", options: MeasureOptions) -> None:
     from sightline.reproduction.arxiv_2311_03687.measured import measured_suite, suite_to_list
 
     hardware = hardware_at_hand()
-    with progress_bar(stops=False, stored=store.place) as progress:
+    with progress_bar(stops=False, stored=store) as progress:
         suite = measured_suite(hardware, store, quick=options.quick, rerun=options.rerun, progress=progress)
     for one in (answered for _, cells in suite for answered in cells if answered.refused):
         output.print_remark(f"not predicted: {one.cell.row}, {one.cell.column}: {one.refused}")
