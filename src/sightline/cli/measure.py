@@ -281,16 +281,9 @@ def measure(options: MeasureOptions) -> None:
     \b
     Examples:
       sightline measure examples/measure-tiny-llama.yaml --quick
-      sightline measure examples/measure-tiny-llama-zero2.yaml --level end-to-end,module --json
-      sightline measure examples/measure-tiny-llama.yaml --nnodes 2 --node-rank 0 --rendezvous node0:29500
-      sightline measure examples/operators-this-machine.yaml
-      sightline measure examples/operators-this-machine.yaml --quick --json
       sightline measure examples/tiny-llama-generate-this-machine.yaml --quick
-      sightline measure examples/tiny-llama-serve-this-machine.yaml
       sightline measure examples/tiny-llama-serve-this-machine.yaml --url http://localhost:8000 --api-key-env SERVER_KEY
-      sightline measure --suite 2311.03687 --quick --html report.html
       sightline measure --suite standard --quick --out operators.json
-      sightline calibrate --from operators.json --device this-machine --out my-catalog
     """
     _check(options)
     from sightline.runs import open_store
