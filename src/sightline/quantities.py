@@ -360,6 +360,23 @@ def percent(share: float, digits: int = 0, *, signed: bool = False) -> str:
     return f"{100 * share:{'+' * signed}z.{digits}f} %"
 
 
+def relative(ratio: float, less: str = "faster", more: str = "slower") -> str:
+    """Return how a figure differs from another that it is ``ratio`` times: "37 % faster", from twice on "2.3 x slower".
+
+    ``less`` and ``more`` are the words for smaller and larger figures; those of the default are of times.
+    """
+    far, share = significant(max(ratio, 1.0 / ratio), 2), significant(100.0 * abs(ratio - 1.0), 2)
+    said = f"{far:,g} x" if far >= 2.0 else f"{share:g} %"
+    return f"{said} {less if ratio < 1.0 else more}"
+
+
+def relative_span(low: float, high: float, less: str = "faster", more: str = "slower") -> str:
+    """Return the interval of such a ratio: "30 % to 41 % faster"."""
+    ends = sorted((low, high), reverse=high < 1.0)
+    first, last = (relative(end, less, more) for end in ends)
+    return f"{first.removesuffix(last.rpartition('%')[2])} to {last}"
+
+
 def counted(count: float, noun: str, several: str = "") -> str:
     """Return a count with its noun, such as ``1 request`` or ``2,000 requests``; ``several`` is an irregular plural."""
     return f"{count:,} {noun if count == 1 else several or noun + 's'}"

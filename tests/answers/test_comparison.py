@@ -62,7 +62,7 @@ def test_words_have_units_and_verdicts(compared):
     assert words.verdict(said["module", "optimizer: adam"]) == "only in A"
     assert words.value(memory, None) == "-"
     assert words.value(said["step", "MFU"], 0.5) == "50.0 %"
-    assert words.verdict(said["step", "step time"]) == "slower"
+    assert words.verdict(said["step", "step time"]) == "50 % slower"
 
 
 def test_csv_has_a_line_per_row(compared):

@@ -236,10 +236,11 @@ def test_a_report_shows_a_run_and_a_curve() -> None:
 
 def test_a_report_has_no_card_without_a_value_and_no_line_through_a_text() -> None:
     profile = served(preemptions=0)
-    cards = page([profile]).partition('class="figures"')[2].partition("</dl>")[0]
-    assert "<dt>preemptions</dt>" not in cards
-    assert "<dd>-</dd>" not in cards
-    assert "<dt>bound by</dt><dd>memory bandwidth</dd>" in page([profile])
+    figures = page([profile]).partition("All figures")[2].partition("</table>")[0]
+    assert "goodput" in figures
+    assert "<td>preemptions</td>" not in figures
+    assert '<td class="n">-</td>' not in figures
+    assert '<dd class="value">memory bandwidth 62 %</dd>' in page([profile])
     for room in (SCREEN, PHONE):
         drawn = single_chart(profile, room=room)
         whole, memory = drawn["vconcat"][0], drawn["vconcat"][-1]
@@ -305,7 +306,7 @@ def test_measured_rates_are_points_and_simulated_ones_a_line_with_its_interval()
 def test_a_server_that_answers_nothing_has_a_report_too() -> None:
     profile = simulate(serving(prompt_tokens=200_000), intervals=False)
     assert profile.completed == 0
-    assert "<dt>fits in memory</dt>" in page([profile])
+    assert 'data-card="fits"' in page([profile])
     assert "Requests and KV cache over time" not in page([profile])
 
 

@@ -25,9 +25,8 @@ _CHANGE = Advice(
 def test_a_profile_is_a_verdict_a_table_and_a_folded_scenario(profile):
     text = outline_markdown(profiles_outline([profile], changes=[_CHANGE]), command="sightline predict a.yaml")
     assert text.startswith("### Llama-2-7B, ZeRO-2, 8 x A800\n")
-    assert "fits: 60.0 GiB of 80.0 GiB" in text
-    assert r"micro\_batch: 4: 8 % less time" in text
-    assert r"**8 % less time**" in text
+    assert "**fits**: yes · 60.0 of 80.0 GiB" in text
+    assert r"| micro\_batch: 4 | 8 % faster |" in text
     assert "```bash\nsightline predict a.yaml --set plan.micro_batch=4\n```" in text
     assert "| forward | 270 ms | 21.6 % |" in text
     assert "</summary>\n\n```yaml\nname:" in text
@@ -36,7 +35,7 @@ def test_a_profile_is_a_verdict_a_table_and_a_folded_scenario(profile):
 
 def test_what_does_not_fit_says_what_would(too_large):
     text = outline_markdown(profiles_outline([too_large]))
-    assert "❌ **fits in memory**" in text
+    assert "❌ **fits**: no" in text
     assert "recompute full would fit" in text
 
 

@@ -90,7 +90,7 @@ def test_the_page_says_what_an_anchor_taught(profile):
 
 def test_memory_that_is_tight_is_amber(build):
     near = build(interval={"memory_bytes.total": (50.0 * 2**30, 80.5 * 2**30)})
-    assert '<dd class="perhaps">fits, tight' in page([near])
+    assert '<dd class="value perhaps">tight</dd>' in page([near])
 
 
 def test_a_sweep_has_a_column_for_each_key_as_it_was_typed(build, make_scenario):

@@ -28,7 +28,7 @@ KINDS = {
     "explain": ["explain", EXAMPLE],
 }
 SAID = {
-    "predict": ("fits in memory", "Time by module and phase", "zero_stage: 2"),
+    "predict": ('data-card="fits"', "Time by module and phase", "zero_stage: 2"),
     "operators": ("bound by", "Figures"),
     "compare": ("B / A", "Key figures", "The scenario of B"),
     "validate": ("mean error", "Cases", "inside"),

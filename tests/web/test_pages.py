@@ -8,7 +8,7 @@ def test_a_page_answers_and_the_part_that_changed_is_in_it(client):
     query = "model=llama-3-8b&cluster=8x+h100-sxm-80gb&workload.task=generate&workload.batch=4&workload.prompt_tokens=512&workload.output_tokens=16"
     whole, part = client.get(f"/predict?{query}"), client.get(f"/predict?{query}&fragment=1")
     assert whole.status_code == part.status_code == 200
-    assert "fits in memory" in part.text
+    assert 'data-card="fits"' in part.text
     assert '<section id="answer"' not in part.text
 
 

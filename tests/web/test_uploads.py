@@ -65,7 +65,7 @@ def test_a_trace_of_a_scenario_predicts_its_changes(client):
     asked = {**SCENARIO, explain_view.OF_SCENARIO: "yes", "name": "t.json.gz"}
     sent = client.post("/explain/trace", params=asked, content=TRACE.read_bytes())
     shown = explained(client, sent.json()["address"])
-    assert "Recommended changes" in shown
+    assert "What to change" in shown
     # A step that is faster than the device at its peak is of another scenario.
     other = {**asked, "model": "llama-3-70b", "cluster": "32x a100-sxm-80gb", "workload.global_batch": "512"}
     sent = client.post("/explain/trace", params=other, content=TRACE.read_bytes())

@@ -1,21 +1,12 @@
 """What limits an answer, what bounds each matmul of it, and which numbers of the hardware it depends on."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from sightline.answers import labels, summary, units
 from sightline.answers import outline as out
-from sightline.answers.profile import (
-    BETTER,
-    changed,
-    costs,
-    fits,
-    of_profile,
-    percent_of,
-    profile_outline,
-    shares,
-    short_answer,
-    timed,
-)
+from sightline.answers.changes import Linking, none_of, what_to_change
+from sightline.answers.profile import bound_by, costs, fits, profile_outline, short_answer, timed
 from sightline.explanation.answer import Advice, Explanation
 from sightline.prediction.roofline_table import RooflineRow, RooflineTable
 from sightline.prediction.sensitivity import Sensitivity, sensitivity_to_dict
@@ -23,32 +14,36 @@ from sightline.profile import Row
 from sightline.profile.metrics import OPERATOR, metric_of
 from sightline.quantities import percent
 
+if TYPE_CHECKING:
+    from sightline.planning.plan_answer import NearestPlan
+
 MOST_MODULES = 7
 """Modules that are named; the others are added up."""
 _SEEN = 5e-4
 """Share of the time from which on a limit has a line."""
 _MOST_OF_PHASE, _MOST_OPERATORS = 24, 40
 """Modules of a phase and operators of a module; what is left out takes the least, and is in the CSV of the command."""
-Linking = Callable[[Advice], str]
-"""Returns the address that shows a change; empty for one that no address shows."""
 
 
-def explained_outline(explanation: Explanation, *, link: Linking | None = None) -> out.Outline:
-    """Return everything about an explanation; ``link`` gives the addresses of changes in place of their commands."""
+def explained_outline(explanation: Explanation, *, link: Linking | None = None, search: str = "") -> out.Outline:
+    """Return everything about an explanation; ``link`` and ``search`` are those of `better`."""
     about = () if explanation.answer is None else labels.subtitle(explanation.answer.scenario)
     whole = whole_name(explanation)
     limited = ", ".join(f"{one.limit} {units.seconds(one.time_s)}" for one in explanation.limits)
     label = f"what limits the {whole} of {explanation.title}: {limited}"
+    own = explanation.answer
+    is_unfit, advised = own is not None and own.fits is False, better(explanation, link, search=search)
     chart = out.Charts(answer=explanation, label=label, start="explained", names=("explanation",), titled=False)
     return out.Outline(
         title=explanation.title,
         about=about,
-        said=[*explained_answer(explanation), change(explanation)],
+        urgent=[advised] if is_unfit else (),
+        said=list(explained_answer(explanation)),
         warnings=explanation.warnings,
         # The short answer says the first sentence.
         sentences=explanation.sentences[1:],
         parts=[
-            better(explanation, link),
+            *([] if is_unfit else [advised]),
             *([chart] if explanation.limits else []),
             limits(explanation),
             out.Bars(title=f"{whole[:1].upper()}{whole[1:]} by phase", bars=phases(explanation)),
@@ -65,26 +60,21 @@ def limits_outline(explanation: Explanation) -> out.Outline:
     return out.Outline(title="What limits it", sentences=explanation.sentences, parts=[limits(explanation)])
 
 
-def better(explanation: Explanation, link: Linking | None = None) -> out.Part:
-    """Return the changes that would help, with their commands or with links to them."""
-    steps = [out.Step(one.sentence, one.command, percent_of(one), _link(one, link)) for one in explanation.advice]
-    if link is not None and not steps:
-        none = "No candidate change gains more than its uncertainty."
-        return out.Lines(title="Recommended changes", lines=[none])
-    return out.Steps(title="Recommended changes", steps=steps, is_ranked=True)
-
-
-def _link(advice: Advice, link: Linking | None) -> out.Link | None:
-    address = link(advice) if link else ""
-    named = ", ".join(f"{key.rpartition('.')[2]}: {value}" for key, value in advice.set.items())
-    return out.Link(f"Show it with {named}", address) if address else None
+def better(
+    explanation: Explanation, link: Linking | None = None, *, search: str = "", nearest: "Sequence[NearestPlan]" = ()
+) -> out.Section:
+    """Return what to change, with links where ``link`` gives the addresses of changes; what does not help is said."""
+    own = explanation.answer
+    found = what_to_change(own, explanation.advice, nearest, link=link, search=search)
+    is_tried = bool(explanation.scenario) and (own is None or own.task is not OPERATOR)
+    return out.Section(parts=found or [out.Lines(title="What to change", lines=[none_of(own)] * is_tried)])
 
 
 def explained_answer(explanation: Explanation) -> list[out.Said]:
     """Return the lines of the short answer."""
     own = explanation.answer
     if own is not None and explanation.source == "predicted" and explanation.whole_s:
-        return list(of_profile(own))
+        return list(short_answer(own))
     first = [] if own is None else fits(own)
     return [*first, _fast(explanation), *_binds(explanation), *([] if own is None else costs(own))]
 
@@ -98,9 +88,9 @@ def _fast(explanation: Explanation) -> out.Said:
     if not explanation.whole_s:
         is_operator = explanation.answer is not None and explanation.answer.task.name == "operator"
         says = "takes no time" if is_operator else "no request answered"
-        return out.Said(asks="how fast", says=says, kind="" if is_operator else out.BAD)
-    time = f"{whole_name(explanation)} {units.seconds(explanation.whole_s)}"
-    return out.Said(asks="how fast", says=f"{explanation.source} {time}")
+        return out.Said(asks="speed", key="speed", value=says, kind="" if is_operator else out.BAD)
+    time = units.seconds(explanation.whole_s)
+    return out.Said(asks="speed", key="speed", value=time, detail=f"{explanation.source} {whole_name(explanation)}")
 
 
 def interval_of(explanation: Explanation) -> str:
@@ -111,23 +101,8 @@ def interval_of(explanation: Explanation) -> str:
 
 
 def _binds(explanation: Explanation) -> Iterator[out.Said]:
-    if found := shares({one.limit: one.share for one in explanation.limits}):
-        yield out.Said(asks="bound by", says=found)
-
-
-def change(explanation: Explanation) -> out.Said:
-    """Return what to change, in a few words."""
-    if not explanation.advice:
-        tried = explanation.scenario
-        says = (
-            "no candidate change helps beyond the uncertainty of the prediction" if tried else "no change recommended"
-        )
-        if explanation.answer is not None and explanation.answer.fits is False:
-            says = "no candidate change makes it fit"
-        elif explanation.answer is not None and explanation.answer.task is OPERATOR:
-            says = "an operator has no plan to change"
-        return out.Said(asks="recommended change", says=says)
-    return changed(explanation.advice[0], explanation.answer)
+    if explanation.limits:
+        yield bound_by({one.limit: one.share for one in explanation.limits})
 
 
 def limits(explanation: Explanation) -> out.Bars:
@@ -324,11 +299,11 @@ def sensitivity_outline(found: Sensitivity, start: str = "chart", *, changes: Se
     return out.Outline(
         title=f"Sensitivity of {labels.title(scenario)}",
         about=labels.subtitle(scenario),
-        said=list(short_answer(found.answer, changes)),
+        said=list(short_answer(found.answer)),
         sentences=summary.anchor_sentences([found.answer]),
         parts=[
             out.Charts(answer=found, label=label, start=start),
-            out.Steps(title=BETTER, steps=[out.Step(one.sentence, one.command) for one in changes]),
+            *what_to_change(found.answer, changes),
             out.Rows(title="Effect of raising an input by 1 %, in percent", headings=("number", *keys), rows=numbers),
             _neighbours(found),
             out.Section(

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from sightline.answers import outline as out
 from sightline.answers import plan_columns, plan_sentences, summary, units
-from sightline.answers.profile import COSTS, profile_outline
+from sightline.answers.profile import COST, profile_outline
 from sightline.answers.profile import short_answer as of_profile
 from sightline.errors import InputError
 from sightline.planning.plan_answer import PlanAnswer
@@ -54,14 +54,13 @@ def plan_outline(
 def short_answer(answer: PlanAnswer) -> Iterator[out.Said]:
     """Yield the best plan and its short answer; where nothing fits, that."""
     if not answer.plans:
-        none = "none found before the search was stopped" if answer.stopped else "none meets the request"
-        yield out.Said(asks="best plan", says=none, kind=out.BAD)
+        yield out.Said(asks="best plan", says=plan_sentences.none_in_words(answer), kind=out.BAD)
         return
     best = answer.plans[0]
     yield out.Said(asks="best plan", says=plan_sentences.best_in_words(answer))
     costs = plan_sentences.costs(answer)
     lines = of_profile(best.profile)
-    yield from (replace(line, says=costs) if costs and line.asks == COSTS else line for line in lines)
+    yield from (replace(line, detail=costs) if costs and line.key == COST else line for line in lines)
     if (interval := best.profile.interval.get(CAPACITY)) is not None:
         low, high = interval
         ends = f"{units.digits(float(low))} {'or more' if high is None else f'to {units.digits(float(high))}'}"
@@ -73,10 +72,10 @@ def short_answer(answer: PlanAnswer) -> Iterator[out.Said]:
 
 def _best(answer: PlanAnswer, addresses: Mapping[int, str]) -> Iterator[out.Part]:
     """The best plans, how sure their order is and what binds them, and their chart."""
-    marks = (*plan_sentences.obstacles(answer), *plan_sentences.perhaps_too_large(answer), *_front(answer))
-    standing = (*plan_sentences.standing(answer), *plan_sentences.binding(answer))
+    standing = (*plan_sentences.standing(answer), *plan_sentences.second(answer), *plan_sentences.binding(answer))
     yield _table(answer, addresses)
     anchors = summary.anchor_sentences([one.profile for one in answer.plans])
+    marks = (*plan_sentences.obstacles(answer), *plan_sentences.front(answer))
     yield out.Lines(lines=[*plan_sentences.too_long(answer), *standing, *marks, *anchors])
     yield _chart(answer)
 
@@ -88,11 +87,11 @@ def _table(answer: PlanAnswer, addresses: Mapping[int, str]) -> out.Rows:
     chosen = [column for column in plan_columns.choices(answer) if column.key not in told]
     shown = [*chosen, *figures]
     headings = {column.key: column.heading for column in shown}
-    marks = [plan_sentences.marked(answer, position) for position in range(len(answer.plans))]
-    names: list[out.Cell] = [
-        out.Link(mark, addresses[one.rank], f"plan {one.rank} in full") if one.rank in addresses else mark
-        for one, mark in zip(answer.plans, marks, strict=True)
-    ]
+    names: list[out.Cell] = []
+    for position, one in enumerate(answer.plans):
+        rank, address = out.Valued(f"{one.rank}", one.rank), addresses.get(one.rank)
+        name = out.Link(rank, address, f"plan {one.rank} in full") if address else rank
+        names.append(out.Chipped(name, plan_sentences.chips(answer, position)))
     return out.Rows.of_columns(
         [out.Column(heading="plan", cells=names, is_number=False), *shown],
         title="The best plans",
@@ -100,15 +99,6 @@ def _table(answer: PlanAnswer, addresses: Mapping[int, str]) -> out.Rows:
         drops=[headings[key] for key in plan_columns.least_needed(answer) if key in headings],
         strong=[position for position, one in enumerate(answer.plans) if one.rank == 1],
     )
-
-
-def _front(answer: PlanAnswer) -> list[str]:
-    """What the mark of the Pareto front means."""
-    is_said = answer.pareto_axes is not None or len(answer.pareto) < len(answer.plans)
-    if not (answer.pareto and is_said):
-        return []
-    which = "*" if len(answer.pareto) < len(answer.plans) else "all plans are"
-    return [f"{which} on the Pareto front: no other plan is better in both"]
 
 
 def _chart(answer: PlanAnswer) -> out.Charts:

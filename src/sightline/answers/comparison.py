@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 from sightline.answers import labels, summary, units
 from sightline.answers.outline import BAD, FAINT, GOOD, Charts, Lines, Outline, Part, Rows, Said, Section, Text
 from sightline.explanation.compared import LEVELS, UNKNOWN, Side
-from sightline.explanation.comparison import NO_DIFFERENCE, ONLY_A, ONLY_B, Comparison, Difference
+from sightline.explanation.comparison import LESS, MORE, NO_DIFFERENCE, ONLY_A, ONLY_B, Comparison, Difference
 from sightline.profile.metrics import metric_of
-from sightline.quantities import percent
+from sightline.quantities import percent, relative
 
 if TYPE_CHECKING:
     from sightline.reproduction.arxiv_2311_03687.measured import Answered, MeasuredSuite, Table
@@ -83,14 +83,19 @@ def _ratio(row: Difference) -> str:
 
 
 def verdict(row: Difference) -> str:
-    """Return how b differs from a, in few words."""
-    return _VERDICTS.get(row.verdict, row.verdict)
+    """Return how b differs from a, in few words: "37 % faster"."""
+    if row.ratio is None or row.verdict in _VERDICTS:
+        return _VERDICTS[row.verdict]
+    if row.verdict in (LESS, MORE):
+        return relative(row.ratio, LESS, MORE)
+    is_rate = metric_of(row.quantity).better == "higher"
+    return relative(row.ratio, "lower", "higher") if is_rate else relative(row.ratio)
 
 
 def side_line(side: Side) -> str:
-    """Return a side's name in the request, whether it is measured or predicted, and its scenario's name."""
+    """Return a side's name in the request, whether it is measured or predicted, its scenario's name and if it fits."""
     source = () if side.source == side.name else (side.source,)
-    return ", ".join(filter(None, (side.name, *source, side.title)))
+    return ", ".join(filter(None, (side.name, *source, side.title, "" if side.fits else "does not fit")))
 
 
 def footnote(comparison: Comparison) -> str:
@@ -137,10 +142,12 @@ def comparison_outline(comparison: Comparison) -> Outline:
 
 def _short_answer(comparison: Comparison) -> Iterator[Said]:
     """Yield both sides, and which is faster."""
-    yield Said(asks="A", says=side_line(comparison.a))
-    yield Said(asks="B", says=side_line(comparison.b))
+    sides = {"A": comparison.a, "B": comparison.b}
+    yield from (Said(asks=key, says=side_line(side), kind="" if side.fits else BAD) for key, side in sides.items())
     if comparison.faster is not None:
-        yield Said(asks="faster", says=comparison.faster.sentence)
+        too_large = " and ".join(key for key, side in sides.items() if not side.fits)
+        says = f"{f'if {too_large} fitted: ' if too_large else ''}{comparison.faster.sentence}"
+        yield Said(asks="faster", says=says, kind=FAINT if too_large else "")
 
 
 def _rows(comparison: Comparison, level: str) -> Rows:
@@ -187,7 +194,7 @@ def _of_table(position: int, table: "Table", cells: "Sequence[Answered]") -> Ite
     yield Lines(title=table.title, lines=table.notes)
     yield Rows(
         title="" if table.notes else table.title,
-        headings=("case", "figure", "measured", "predicted", "ratio"),
+        headings=("case", "figure", "measured", "predicted", "predicted is"),
         rows=rows,
         numbers=(False, False, True, True, True),
         labels=2,
@@ -202,13 +209,13 @@ _CHART = "sightline.charts.accuracy:cells_chart"
 
 
 def _suite_figures(answered: "Answered", key: str) -> tuple[str, str, str]:
-    """A quantity measured, predicted, and the second over the first."""
+    """A quantity measured, predicted, and how far the second is from the first."""
     measured, predicted, ratio = answered.figures(key)
     text = OUTCOMES.get(answered.status, answered.status) if measured is None else shown(key, measured)
     return (
         text + "*" * answered.shimmed,
         "" if predicted is None else shown(key, predicted),
-        "" if ratio is None else units.digits(ratio),
+        "" if ratio is None else relative(ratio, LESS, MORE),
     )
 
 
@@ -227,8 +234,10 @@ def _dots(table: "Table", answered: "Answered") -> tuple[str, str, float | None,
 
 def _modules(name: str, comparison: Comparison) -> Rows:
     """Phases and modules of one cell, measured and predicted."""
-    rows = [(label(row), *figures(row)) for row in comparison.rows if row.level in ("phase", "module")]
-    headings = ("", "measured", "predicted", "ratio", "interval")
+    rows = [
+        (label(row), *figures(row)[:2], verdict(row)) for row in comparison.rows if row.level in ("phase", "module")
+    ]
+    headings = ("", "measured", "predicted", "predicted is")
     return Rows(title=f"{name}: phases and modules", headings=headings, rows=rows, is_folded=True)
 
 

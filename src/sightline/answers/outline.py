@@ -6,7 +6,7 @@ show charts in place of bars and have room for details; terminals and Markdown s
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
 
 if TYPE_CHECKING:
     from sightline.exploration.study_answer import StudyAnswer
@@ -24,36 +24,39 @@ class Link(NamedTuple):
     address: str
     label: str = ""
     """What it leads to, where the text alone does not say it."""
+    pins: bool = False
+    """Whether it keeps the scenario of the address as the baseline, in place of leading there."""
 
 
-Cell: TypeAlias = str | Link
+class Chipped(NamedTuple):
+    """A text or link, and words about it, each with its class of text; pages show these as chips."""
+
+    cell: str | Link
+    chips: Sequence[tuple[str, str]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
-    """One line of the short answer: what was asked, and what is so."""
+class Valued(str):
+    """The text of a figure that knows its value, by which a page sorts the rows of a table."""
 
-    asks: str
-    says: str
-    kind: str = ""
-    """One of the classes of text."""
+    __slots__ = ("value",)
 
+    value: float
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lines:
-    """Sentences, a paragraph each."""
-
-    lines: Sequence[str]
-    title: str = ""
-    kind: str = ""
-    """One of the classes of text."""
+    def __new__(cls, text: str, value: float) -> Self:
+        """Return the text with its value."""
+        made = super().__new__(cls, text)
+        made.value = value
+        return made
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figures:
-    """Labels and values, which pages show as cards; other media have them in the short answer."""
+Cell: TypeAlias = str | Link | Chipped
 
-    figures: Sequence[tuple[str, str]]
+
+def text_of(cell: Cell) -> str:
+    """Return what a cell says where there are neither links nor chips."""
+    if isinstance(cell, Chipped):
+        return f"{text_of(cell.cell)} {', '.join(words for words, _ in cell.chips)}".rstrip()
+    return cell.text if isinstance(cell, Link) else cell
 
 
 class Bar(NamedTuple):
@@ -67,6 +70,55 @@ class Bar(NamedTuple):
     value: str
     share: float
     more: Sequence[str] = ()
+
+
+class Whisker(NamedTuple):
+    """An 80 % interval around a figure; without an upper end it is a bound."""
+
+    low: float
+    value: float
+    high: float | None
+    label: str
+    """The same in words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """One line of the short answer: what was asked, and what is so. With a ``value`` it is a card on pages."""
+
+    asks: str
+    says: str = ""
+    """In full; of a card its value, details and change."""
+    kind: str = ""
+    """One of the classes of text."""
+    key: str = ""
+    """Of a card: fits, speed, bound or cost; other lines that are looked for have one too."""
+    value: str = ""
+    """What is read first."""
+    detail: str = ""
+    """What is read second."""
+    bar: Sequence[Bar] = ()
+    """Parts of a whole."""
+    is_limited: bool = False
+    """Whether the bar ends at a limit, beyond which its parts may reach."""
+    whisker: Whisker | None = None
+    change: str = ""
+    """How the value differs from that of a baseline."""
+    change_kind: str = ""
+
+    def __post_init__(self) -> None:
+        if self.value:
+            object.__setattr__(self, "says", " · ".join(filter(None, (self.value, self.detail, self.change))))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lines:
+    """Sentences, a paragraph each."""
+
+    lines: Sequence[str]
+    title: str = ""
+    kind: str = ""
+    """One of the classes of text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +185,8 @@ class Rows:
     """A class of text for each word that is colored; of a cell of several words the first one counts."""
     strong: Sequence[int] = ()
     """Positions of the rows that matter most."""
+    faint: Sequence[int] = ()
+    """Positions of the rows that cannot be had, such as plans that do not fit."""
 
     @classmethod
     def of_columns(cls, columns: Sequence[Column], **more: Any) -> "Rows":
@@ -269,6 +323,8 @@ class Section:
     is_long: bool = False
     """Whether only pages have room for it."""
     is_folded: bool = False
+    kind: str = ""
+    """One of the classes of text."""
 
     @property
     def made(self) -> "Sequence[Part]":
@@ -283,6 +339,8 @@ class Outline:
     title: str = ""
     about: Sequence[str] = ()
     """What it is about, such as where a source is to be found."""
+    urgent: "Sequence[Part]" = ()
+    """What comes before the short answer, as where nothing fits."""
     said: Sequence[Said] = ()
     """The short answer."""
     legend: Sequence[Said] = ()
@@ -297,4 +355,4 @@ class Outline:
     """What was asked, as a scenario or the mapping of one; it is shown folded, as YAML."""
 
 
-Part: TypeAlias = Lines | Figures | Bars | Rows | Steps | Entries | Charts | Text | Links | Studies | Section | Outline
+Part: TypeAlias = Lines | Bars | Rows | Steps | Entries | Charts | Text | Links | Studies | Section | Outline

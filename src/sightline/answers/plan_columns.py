@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from sightline.answers import labels, summary, units
-from sightline.answers.outline import Column
+from sightline.answers.outline import Column, Valued
 from sightline.frameworks.choices import CHOICES
 from sightline.planning.plan_answer import PlanAnswer, RankedPlan
 from sightline.planning.plan_limits import LIMITS
@@ -98,7 +98,7 @@ def choices(answer: PlanAnswer) -> list[Column]:
         found.append(Column(key=key, heading=heading, cells=cells, is_number=is_number))
     telling = {column.key: column for column in found if len(set(column.cells)) > 1}
     implied_by = [tuple(said.get(key) for key in _IMPLYING) for said in stated]
-    for key in set(telling).intersection(CHOICES):
+    for key in set(telling).intersection((*CHOICES, *(key.removeprefix("plan.") for key in answer.held_fixed))):
         if len(set(zip(implied_by, telling[key].cells, strict=True))) == len(set(implied_by)):
             del telling[key]
     if _is_of(answer, "serving"):
@@ -306,7 +306,8 @@ def _short_names(names: Collection[str]) -> dict[str, str]:
 
 
 def _figure(answer: PlanAnswer, key: str) -> Column:
-    cells = tuple(shown(key, value(one, key)) for one in answer.plans)
+    figures = [value(one, key) for one in answer.plans]
+    cells = tuple(shown(key, one) if one is None else Valued(shown(key, one), one) for one in figures)
     return Column(key=key, heading=label(key), cells=cells)
 
 

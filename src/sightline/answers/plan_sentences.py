@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from inspect import getdoc
-from math import floor
+from math import floor, inf
 from typing import Any
 
 from sightline.answers import labels, plan_columns, units
+from sightline.answers.outline import BAD, FAINT, GOOD, PERHAPS
 from sightline.launching.engines.rules import LAUNCH_RULES as SERVER_RULES
 from sightline.launching.training.rules import LAUNCH_RULES
 from sightline.loading import to_mapping
@@ -15,17 +16,18 @@ from sightline.loading.sources import as_options
 from sightline.planning.clusters import PRICE_OF, devices_setting, reads_back
 from sightline.planning.plan_answer import PlanAnswer, RankedPlan
 from sightline.planning.plan_limits import LIMITS
+from sightline.prediction.changes import slower_because
 from sightline.profile import Profile, seconds_by_limit
 from sightline.profile.metrics import metric_of
-from sightline.quantities import counted, percent
+from sightline.quantities import counted, percent, relative, significant
 from sightline.scenario import Cluster
 from sightline.scenario.rules import GENERATION_RULES, TRAINING_RULES
 from sightline.scenario.rules.techniques import briefly
 
-TIED = "≈"
-"""Behind the rank of a plan that cannot be told apart from the first."""
-TIGHT = "?"
-"""Behind the rank of a plan that may not fit: its interval of memory goes beyond what a device has."""
+TIED, ON_FRONT = ("tied", FAINT), ("Pareto", GOOD)
+"""What is said behind the ranks of some plans: they cannot be told apart from the first; no other is better in both."""
+UNLAUNCHED, TIGHT = ("not launchable", BAD), ("may not fit", PERHAPS)
+"""Its framework does not run it as it is; its interval of memory goes beyond what a device has."""
 _LIMITS = {limit.rejects: limit.exceeded for limit in LIMITS.values()}
 """Limits that reject plans, in words; rules have theirs in their first sentence."""
 _LEFT_OUT = {
@@ -86,6 +88,18 @@ def subtitle(answer: PlanAnswer) -> list[str]:
     return [" · ".join(held), *([f"all plans: {', '.join(common)}"] if common and len(answer.plans) > 1 else [])]
 
 
+def none_in_words(answer: PlanAnswer) -> str:
+    """Return that there is no plan, and how many times the memory of the devices the smallest one needs."""
+    if answer.stopped:
+        return "none found before the search was stopped"
+    if answer.least_share < inf and not answer.limits:
+        needs = f"needs {significant(answer.least_share, 2):,g} x the memory of these devices"
+        return (
+            f"none fits: {needs if answer.least_share > 1.0 else 'what is offloaded exceeds the memory of the hosts'}"
+        )
+    return "none meets the request"
+
+
 def best_in_words(answer: PlanAnswer) -> str:
     """Return how the first plan runs and on what, as people say it."""
     scenario = answer.plans[0].profile.scenario
@@ -131,9 +145,7 @@ def standing(answer: PlanAnswer) -> list[str]:
         rest = [one.better or 0.0 for one in odds[1:]]
         others_too = f", {ranks([one.rank for one in odds[1:]])} with {_between(rest)}" if rest else ""
         which = ranks([1, *(one.rank for one in tied)])
-        reasons = ", ".join(answer.plans[0].preferred)
-        first = f"; 1 comes first: {reasons}" if reasons else ""
-        return [f"{TIED} {which} are tied: the difference is within the uncertainty{chance}{others_too}{first}"]
+        return [f"{which} are tied: the difference is within the uncertainty{chance}{others_too}"]
     if others and others[0].better is not None:
         return [f"{others[0].rank} is better than 1 with a probability of {_chance(others[0].better)}"]
     return []
@@ -164,16 +176,9 @@ def obstacles(answer: PlanAnswer) -> list[str]:
     for one in answer.plans:
         for sentence in one.obstacles:
             plans.setdefault(briefly(sentence), []).append(one.rank)
-    found = [f"! {ranks(places)}: {sentence}" for sentence, places in plans.items()]
+    found = [f"{ranks(places)} not launchable: {sentence}" for sentence, places in plans.items()]
     rest = len(found) - _MOST_OBSTACLES
-    return [*found[:_MOST_OBSTACLES], *([f"! {rest} more cannot be launched"] if rest > 0 else [])]
-
-
-def perhaps_too_large(answer: PlanAnswer) -> list[str]:
-    """Return which plans may not fit, in a sentence."""
-    tight = [one.rank for one in answer.plans if one.profile.tight]
-    said = f"{TIGHT} {ranks(tight)} may not fit: the 80 % interval of the memory exceeds the device"
-    return [said] if tight else []
+    return [*found[:_MOST_OBSTACLES], *([f"{rest} more reasons"] if rest > 0 else [])]
 
 
 def most_surely(profile: Profile) -> str:
@@ -183,13 +188,42 @@ def most_surely(profile: Profile) -> str:
     return f"{floor(share * float(profile.usable_bytes) / 1e8) / 10:g}GB"
 
 
-def marked(answer: PlanAnswer, position: int) -> str:
-    """Return a plan's rank with its marks: tied with the first, on the front, not launchable, perhaps too large."""
-    one = answer.plans[position]
-    tied = any(other.tied for other in answer.plans) and (one.tied or position == 0)
+def chips(answer: PlanAnswer, position: int) -> list[tuple[str, str]]:
+    """Return what is said behind a plan's rank; not what is so of all plans, but for what speaks against them."""
+    one, ties = answer.plans[position], sum(other.tied for other in answer.plans)
+    tied = 0 < ties < len(answer.plans) - 1 and (one.tied or position == 0)
     on_front = position in answer.pareto and len(answer.pareto) < len(answer.plans)
-    marks = TIED * tied + "*" * on_front + "!" * (not one.launchable) + TIGHT * one.profile.tight
-    return f"{one.rank} {marks}".rstrip()
+    said = {TIED: tied, ON_FRONT: on_front, UNLAUNCHED: not one.launchable, TIGHT: one.profile.tight}
+    return [chip for chip, is_so in said.items() if is_so]
+
+
+def front(answer: PlanAnswer) -> list[str]:
+    """Return what it means to be on the Pareto front, in a sentence; nothing where nobody asked and all plans are."""
+    if not answer.pareto or not (answer.pareto_axes or len(answer.pareto) < len(answer.plans)):
+        return []
+    which = "all plans are" if len(answer.pareto) == len(answer.plans) else "Pareto:"
+    axes = " and ".join(map(plan_columns.name, plan_columns.front_axes(answer)))
+    return [f"{which} on the Pareto front: no other plan is better in both {axes}"]
+
+
+def second(answer: PlanAnswer) -> list[str]:
+    """Return why plan 2 stands below plan 1, in a sentence: by how much the leading figure differs, and from what."""
+    if len(answer.plans) < 2 or answer.pareto_axes:
+        return []
+    key, (first, other) = plan_columns.leading(answer), answer.plans[:2]
+    own, its = plan_columns.value(first, key), plan_columns.value(other, key)
+    if not own or its is None:
+        return []
+    metric, (mine, theirs) = metric_of(key), (plan_columns.shown(key, one) for one in (own, its))
+    if mine == theirs:
+        return [f"2 stands below 1: the same {plan_columns.name(key)}, but 1 is simpler"]
+    words = ("shorter", "longer") if metric.unit == "s" else ("lower", "higher")
+    differs = f"{relative(its / own, *words)} {plan_columns.name(key)} ({theirs} instead of {mine})"
+    if (its > own) != (metric.better == "higher"):
+        is_timed = first.profile.task.name == "training" and answer.objective in ("time", "cost")
+        return [f"2 stands below 1: {differs}{f'; {slower_because(first.profile, other.profile)}' if is_timed else ''}"]
+    reasons = ", ".join((*first.preferred, *["2 may not fit"] * other.profile.tight))
+    return [f"2 stands below 1 despite its {differs}{f'; 1 is preferred: {reasons}' if reasons else ''}"]
 
 
 def _chance(probability: float) -> str:
@@ -197,7 +231,7 @@ def _chance(probability: float) -> str:
 
 
 def binding(answer: PlanAnswer) -> list[str]:
-    """Return how many users the first plan serves, and what binds it and the next one: shares of the time.
+    """Return how many users the first plan serves, and what binds the second where that is something else.
 
     Of a load: what limits the first two.
     """
@@ -205,8 +239,9 @@ def binding(answer: PlanAnswer) -> list[str]:
         return [f"{one.rank}: {one.profile.limited_by}" for one in answer.plans[:2]]
     users = [(one.rank, users) for one in answer.plans[:1] if (users := one.figures.get("most_users"))]
     served = [f"{rank} serves up to {count:,.0f} concurrent users within memory and limits" for rank, count in users]
-    bound = [f"{one.rank} is bound by {bounds}" for one in answer.plans[:2] if (bounds := _bounds(one))]
-    return [*served, *bound]
+    limits = [_bounds(one) for one in answer.plans[:2]]
+    differ = len({one.partition(" (")[0] for one in limits}) > 1
+    return [*served, *([f"2 is bound by {limits[1]}"] if differ and limits[1] else [])]
 
 
 def _bounds(plan: RankedPlan) -> str:
@@ -450,7 +485,7 @@ def _parts_of_run(answer: PlanAnswer, first: RankedPlan, calendar_s: float) -> I
     profile = first.profile
     low, high = profile.interval.get(profile.task.whole, (None, None))
     ends = [calendar_s * float(end) / float(profile.whole_s) for end in (low, high) if end and profile.whole_s]
-    spread = f" (80 %: {' to '.join(map(units.seconds, ends))})" if len(ends) == len((low, high)) else ""
+    spread = f" (80 %: {units.seconds_span(*ends)})" if len(ends) == len((low, high)) else ""
     yield f"{units.seconds(calendar_s)}{spread}"
     asked = [plan_columns.leading(answer, axis) for axis in answer.pareto_axes or (answer.objective,)]
     for key in dict.fromkeys(("cost_usd", *asked)):

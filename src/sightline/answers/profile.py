@@ -1,13 +1,15 @@
 """One profile of any task: the short answer, where its time and memory go, what would be better, what it rests on."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sightline.answers import labels, summary, units
 from sightline.answers import outline as out
+from sightline.answers.changes import what_to_change
 from sightline.profile import COMMUNICATION, SERVING, Profile, overlapped_s, seconds_by_limit
-from sightline.profile.metrics import STATISTICS, limits_in_words
-from sightline.quantities import percent
+from sightline.profile.metrics import OPERATOR, STATISTICS, limits_in_words
+from sightline.quantities import Number, percent, relative
 
 if TYPE_CHECKING:
     from sightline.explanation.answer import Advice
@@ -15,16 +17,22 @@ if TYPE_CHECKING:
 
 _CONSTANTS_OF = {"training": "this framework on this device", "generation": "this engine", "serving": "this engine"}
 """What the constants that decide most about an interval are of."""
-COSTS = "what it costs"
-"""What the line of costs answers."""
-BETTER = "Recommended changes"
+COST = "cost"
+"""The key of the card of costs."""
 _LEAST_SHARE = 0.005
 """Of the time, from which on a limit is named."""
+IF_IT_FITTED = "if it fitted"
+"""Said of what a plan that does not fit would reach."""
+_LIMITS = {"memory": "memory bandwidth"}
+"""Names of limits that are not their keys."""
+_SAME = 1e-3
+"""Below it a difference to a baseline is none."""
 
 
 def profile_outline(
     profile: Profile,
     *,
+    baseline: Profile | None = None,
     changes: "Sequence[Advice]" = (),
     nearest: "Sequence[NearestPlan]" = (),
     first: Iterable[out.Said] = (),
@@ -37,7 +45,8 @@ def profile_outline(
 
     Args:
         profile: Of any task, predicted or measured.
-        changes: What would help it most, best first; the first stands in the short answer.
+        baseline: What the short answer says its differences to.
+        changes: What would help it most, best first.
         nearest: What would fit in place of a plan that does not.
         first: Lines of the short answer before its own.
         between: What stands between its key figures and its charts.
@@ -45,55 +54,48 @@ def profile_outline(
         most_charts: How many of its charts are shown, the ones that say most.
         is_narrow: Whether its charts have a form for narrow screens.
     """
+    advised = what_to_change(profile, changes, nearest)
     charts = out.Charts(answer=profile, label=label_of(profile), start=start, most=most_charts, is_narrow=is_narrow)
     return out.Outline(
         title=labels.title(profile.scenario),
         about=labels.subtitle(profile.scenario),
-        said=[*first, *short_answer(profile, changes)],
+        urgent=advised if profile.fits is False else (),
+        said=[*first, *short_answer(profile, baseline)],
         warnings=(*profile.scenario.warnings, *profile.warnings),
         parts=[
-            out.Figures(figures=_figures(profile)),
+            *(() if profile.fits is False else advised),
             *between,
-            out.Lines(lines=list(_sentences(profile, changes))),
-            out.Lines(lines=_intervals(profile), kind=out.FAINT),
+            out.Lines(lines=list(_sentences(profile, is_advised=bool(advised)))),
             *_requests(profile),
             *([charts] if most_charts else []),
             *bars_of(profile),
-            out.Steps(title=BETTER, steps=[out.Step(one.sentence, one.command, percent_of(one)) for one in changes]),
-            out.Steps(
-                title="What would fit",
-                steps=[out.Step(f"{labels.setting(one.set)}: {one.sentence}", one.command) for one in nearest],
-            ),
             out.Section(parts=lambda: _details(profile), is_detail=True),
         ],
         scenario=profile.scenario,
     )
 
 
-def short_answer(profile: Profile, changes: "Sequence[Advice]" = ()) -> Iterator[out.Said]:
-    """Yield whether it fits, how fast it is, what binds it, what it costs and what to change."""
-    yield from of_profile(profile)
-    if changes:
-        yield changed(changes[0], profile)
-    elif profile.advice and (profile.task is SERVING or profile.memory_bytes["total"] <= profile.usable_bytes):
-        yield out.Said(asks="reason", says=profile.advice[0], kind=out.BAD)
-    elif profile.advice:
-        from sightline.prediction.changes import largest_part
+def short_answer(profile: Profile, baseline: Profile | None = None) -> Iterator[out.Said]:
+    """Yield whether it fits, how fast it is, what binds it, what it costs, and what that rests on.
 
-        part, size = largest_part(profile)
-        yield out.Said(asks="largest part", says=f"{summary.LABELS.get(part, part)} {units.gib(size)}", kind=out.BAD)
-
-
-def of_profile(profile: Profile) -> Iterator[out.Said]:
-    """Yield whether a profile fits and keeps its objective, how fast it is, what binds it and what it costs."""
-    yield from fits(profile)
+    The first four are cards, which say how they differ from a ``baseline`` of the same task. What a plan that does not
+    fit would reach is faint.
+    """
+    baseline = baseline if baseline is not None and baseline.task is profile.task else None
+    lines = [
+        *fits(profile, baseline),
+        *_speed(profile, baseline),
+        *_bound(profile, baseline),
+        *costs(profile, baseline),
+    ]
+    for line in lines:
+        if_it_fitted = " · ".join(filter(None, (IF_IT_FITTED, line.detail)))
+        is_idle = profile.fits is False and line.key != "fits"
+        yield replace(line, detail=if_it_fitted, kind=out.FAINT) if is_idle else line
     yield from objective(profile)
-    if speeds := summary.speeds(profile, in_full=True):
-        yield out.Said(asks="how fast", says=" · ".join(speeds))
-    if profile.bottleneck is not None:
-        yield out.Said(asks="bound by", says=_bounds(profile))
-    yield from costs(profile)
     yield from rests_on(profile)
+    if profile.advice and (profile.task is SERVING or summary.memory_needed(profile)[0] <= profile.usable_bytes):
+        yield out.Said(asks="reason", says=profile.advice[0], kind=out.BAD)
 
 
 def rests_on(profile: Profile) -> Iterator[out.Said]:
@@ -105,15 +107,121 @@ def rests_on(profile: Profile) -> Iterator[out.Said]:
         yield out.Said(asks="evidence", says=f"{evidence}: {lacking}")
 
 
-def fits(profile: Profile) -> Iterator[out.Said]:
+def fits(profile: Profile, baseline: Profile | None = None) -> Iterator[out.Said]:
     """Yield whether memory is enough: green where it is, amber where its interval says perhaps, else red."""
-    if profile.memory_bytes:
-        kind = out.BAD if profile.fits is False else out.PERHAPS if profile.tight else out.GOOD
-        low, high = profile.interval.get("memory_bytes.total", (None, None))
-        ends = [units.gib(float(end)) for end in (low, high) if end is not None]
-        likely = f"; {percent(profile.fits_probability)} likely to fit" if profile.tight else ""
-        span = f" (80 %: {ends[0].removesuffix(' GiB')} to {ends[1]}{likely})" if len(ends) > 1 else ""
-        yield out.Said(asks="fits in memory", says=summary.fit_sentence(profile) + span, kind=kind)
+    if not profile.memory_bytes:
+        return
+    (needed, cache), usable = summary.memory_needed(profile), float(profile.usable_bytes)
+    if not needed:
+        yield out.Said(asks="fits", key="fits", value="not known", detail="device memory was not measured")
+        return
+    low, high = profile.interval.get("memory_bytes.total", (None, None))
+    likely = f"; {percent(profile.fits_probability)} likely to fit" if profile.tight else ""
+    span = f" (80 %: {_gib(low)} to {units.gib(float(high))}{likely})" if low and high else ""
+    held = f"{_gib(needed)} of {units.gib(usable)}{span}"
+    parts = [out.Bar("memory_bytes", "needed", units.gib(needed), needed / usable)]
+    details = [held]
+    if cache and profile.fits:
+        parts.append(out.Bar("kv_cache", "KV cache", units.gib(cache), cache / usable))
+        details.append(f"{units.gib(cache)} left for the KV cache")
+    if not profile.fits:
+        details = [f"needs {times_of_memory(profile)}: {held}", _largest(profile)]
+    value = {"yes": "yes", "tight": "tight"}.get(profile.fit if profile.fits else "", "no")
+    kind = out.BAD if profile.fits is False else out.PERHAPS if profile.tight else out.GOOD
+    yield out.Said(
+        asks="fits",
+        key="fits",
+        value=value,
+        kind=kind,
+        detail=" · ".join(filter(None, details)),
+        bar=parts,
+        is_limited=True,
+        **_against(baseline, lambda one: summary.memory_needed(one)[0], profile, "less memory", "more memory"),
+    )
+
+
+def _gib(size: Number) -> str:
+    return units.gib(float(size)).removesuffix(" GiB")
+
+
+def times_of_memory(profile: Profile) -> str:
+    """Return how much a plan that does not fit needs of what its devices have."""
+    times = summary.memory_needed(profile)[0] / float(profile.usable_bytes)
+    if times <= 1.0:
+        return "more than what is left" if profile.host_fits else "more host memory for its offloaded state"
+    return f"{units.digits(times, 2 if times < 100 else 3)} x the memory of these devices"
+
+
+def _largest(profile: Profile) -> str:
+    from sightline.prediction.changes import largest_part
+
+    part, size = largest_part(profile)
+    return f"largest part {summary.LABELS.get(part, part)}, {units.gib(size)}"
+
+
+def _against(
+    baseline: Profile | None, measure: Callable[[Profile], float | None], own: Profile, less: str, more: str
+) -> dict[str, Any]:
+    """The difference of a figure of which less is better to that of a baseline."""
+    before, now = (None if one is None else measure(one) for one in (baseline, own))
+    if not before or not now:
+        return {}
+    if abs(now / before - 1.0) < _SAME:
+        return {"change": "as the baseline"}
+    said = f"{relative(now / before, less, more)} than the baseline"
+    return {"change": said, "change_kind": out.GOOD if now < before else out.BAD}
+
+
+def _speed(profile: Profile, baseline: Profile | None) -> Iterator[out.Said]:
+    phrases = summary.speed(profile) if profile.task is not SERVING or profile.completed else []
+    keys = summary.speed_keys(profile)
+    main = keys[0] if keys else ""
+    key = next((key for key in keys if profile.task.declared(key).unit == "s" and key in profile.interval), "")
+    low, high = profile.interval.get(key, (0.0, 0.0))
+    said = (
+        f"80 % interval of the {profile.task.declared(key).spoken}: {summary.interval_of(profile, key)}" if key else ""
+    )
+
+    def pace(one: Profile) -> float | None:
+        """Seconds, or the reciprocal of a rate."""
+        figure = one.figure(main) if main else None
+        return float(figure if profile.task is OPERATOR else 1.0 / figure) if figure else None
+
+    yield out.Said(
+        asks="speed",
+        key="speed",
+        value=phrases[0].removeprefix("time ") if phrases else "no request answered",
+        detail=" · ".join(phrases[1:]),
+        kind="" if phrases else out.BAD,
+        whisker=out.Whisker(float(low), float(profile.figure(key)), None if high is None else float(high), said)
+        if key
+        else None,
+        **_against(baseline, pace, profile, "faster", "slower"),
+    )
+
+
+def _bound(profile: Profile, baseline: Profile | None) -> Iterator[out.Said]:
+    said, before = (
+        None if one is None else bound_by(_limits(one), summary.bound_by(one)) for one in (profile, baseline)
+    )
+    if said is not None and profile.bottleneck is not None:
+        is_other = before is not None and before.value != said.value
+        yield replace(said, change=f"baseline: {before.value}") if before is not None and is_other else said
+
+
+def _limits(profile: Profile) -> dict[str, float]:
+    """Shares of the time by limit; empty where they are not known."""
+    limits = {limit: float(seconds) for limit, seconds in seconds_by_limit(profile).items()}
+    whole = sum(limits.values())
+    return {limit: seconds / whole for limit, seconds in limits.items()} if whole else {}
+
+
+def bound_by(limits: Mapping[str, float], otherwise: str = "") -> out.Said:
+    """Return the card of what binds, by the shares of limits: largest first, without those of next to nothing."""
+    ranked = sorted(((of, share) for of, share in limits.items() if share >= _LEAST_SHARE), key=lambda each: -each[1])
+    parts = [out.Bar(of, _LIMITS.get(of, of.replace("_", " ")), percent(share), share) for of, share in ranked]
+    said = [f"{part.label} {part.value}" for part in parts] or [otherwise]
+    return out.Said(asks="bound by", key="bound", value=said[0], detail=", ".join(said[1:]), bar=parts)
 
 
 def objective(profile: Profile) -> Iterator[out.Said]:
@@ -135,49 +243,29 @@ def objective(profile: Profile) -> Iterator[out.Said]:
         yield out.Said(
             asks="objective",
             says=f"SLO {'met' if is_met else 'missed'}: {share} meet every limit {limits}, "
-            f"{float(slo.percentile):g} % required{short and f'; {short}'}",
+            f"{float(slo.percentile):g} % required{short and f'; {short}'}; "
+            f"goodput {summary.figure(profile, 'goodput_requests_per_s')}",
             kind=out.GOOD if is_met else out.BAD,
         )
 
 
-def _bounds(profile: Profile) -> str:
-    """Shares of the time by limit; of a load in words, and of what was measured what is known."""
-    if profile.task is SERVING or not profile.limits or not profile.whole_s:
-        return summary.bound_by(profile)
-    whole_s = float(profile.whole_s)
-    limits = {limit: float(seconds) / whole_s for limit, seconds in seconds_by_limit(profile).items()}
-    return shares(limits) or summary.bound_by(profile)
-
-
-def shares(limits: Mapping[str, float]) -> str:
-    """Return limits with their shares of the time, the largest first, without those of next to nothing."""
-    ranked = sorted(limits.items(), key=lambda item: -item[1])
-    return ", ".join(f"{limit.replace('_', ' ')} {percent(share)}" for limit, share in ranked if share >= _LEAST_SHARE)
-
-
-def costs(profile: Profile) -> Iterator[out.Said]:
-    """Yield what the whole run or batch takes and costs; where that is not known the rent per hour."""
-    is_hourly = "usd_per_hour" in profile.task.metrics and not any(
-        profile.figure(key) for key in profile.task.totals if "usd" in key
+def costs(profile: Profile, baseline: Profile | None = None) -> Iterator[out.Said]:
+    """Yield what a million tokens cost, and the whole run, or where that is not known the rent per hour."""
+    if "usd_per_hour" not in profile.task.metrics or (profile.task is SERVING and not profile.completed):
+        return
+    usd, run_s = summary.usd_per_million(profile), getattr(profile, "run_time_s", None)
+    details = [f"{summary.figure(profile, 'usd_per_hour')} per hour"] if usd else ["set cluster.device.price for costs"]
+    if run_s is not None:
+        rent = [summary.figure(profile, "cost_usd")] if usd else []
+        run = ", ".join([units.seconds(float(run_s)), *rent])
+        details.insert(0, f"{summary.figure(profile, 'total_tokens')} in {run}")
+    yield out.Said(
+        asks="cost",
+        key=COST,
+        value=f"{units.money(usd)} per million tokens" if usd else "no price",
+        detail=" · ".join(details),
+        **_against(baseline, summary.usd_per_million, profile, "cheaper", "more expensive"),
     )
-    keys = (*profile.task.totals, *["usd_per_hour"] * is_hourly)
-    if known := summary.figures(profile, keys):
-        yield out.Said(asks=COSTS, says=" · ".join(f"{label} {value}" for label, value in known))
-
-
-def changed(advice: "Advice", profile: Profile | None) -> out.Said:
-    """Return one change in a few words, and what it brings to ``profile``; None of a trace."""
-    from sightline.prediction.changes import said
-
-    what = said(advice.set) if advice.set else advice.sentence.partition(".")[0]
-    is_timed = profile is None or bool(profile.whole_s)
-    brings = ["fits"] * (profile is not None and profile.fits is False) + [percent_of(advice)] * is_timed
-    return out.Said(asks="recommended change", says=f"{what}: {', '.join(brings)}", kind=out.GOOD)
-
-
-def percent_of(advice: "Advice") -> str:
-    """Return the gain of a change: how much less time, or how much more."""
-    return f"{percent(abs(advice.gain))} {'less' if advice.gain >= 0 else 'more'} time"
 
 
 def label_of(profile: Profile) -> str:
@@ -231,10 +319,10 @@ def timed(part: summary.Part) -> out.Bar:
     return out.Bar(part.key, part.label, units.seconds(part.value), part.share)
 
 
-def _sentences(profile: Profile, changes: "Sequence[Advice]") -> Iterator[str]:
+def _sentences(profile: Profile, *, is_advised: bool) -> Iterator[str]:
     yield from summary.serving_sentences(profile)
-    # The first stands in the short answer, unless a change does.
-    yield from profile.advice[0 if changes else 1 :]
+    # The first stands in the short answer.
+    yield from () if is_advised else profile.advice[1:]
     if profile.fits and profile.tight:
         from sightline.prediction.changes import RUNS_OUT_LATER
 
@@ -243,10 +331,17 @@ def _sentences(profile: Profile, changes: "Sequence[Advice]") -> Iterator[str]:
     yield from summary.anchor_sentences([profile])
 
 
-def _figures(profile: Profile) -> list[tuple[str, str]]:
-    task = profile.task
-    found = summary.figures(profile, (*task.headline, *task.details, *task.totals))
-    return [(label, value) for label, value in found if value != units.NOTHING]
+def figures_table(profile: Profile) -> out.Rows:
+    """Return every figure that no card shows, with its 80 % interval."""
+    task, shown = profile.task, {*summary.speed_keys(profile), "usd_per_hour", "cost_usd_per_million_tokens"}
+    shown |= {"total_tokens", "run_time_s", "cost_usd"}
+    keys = [key for key in dict.fromkeys((*task.headline, *task.details, *task.totals)) if key not in shown]
+    rows = [
+        (task.declared(key).spoken, value, summary.interval_of(profile, key))
+        for key in keys
+        if (value := summary.figure(profile, key)) != units.NOTHING
+    ]
+    return out.Rows(title="All figures", headings=("figure", "value", "80 %"), rows=rows, is_folded=True)
 
 
 def _requests(profile: Profile) -> Iterator[out.Rows]:
@@ -297,23 +392,6 @@ def _ended(profile: Profile) -> str:
     return f"{profile.completed:,} of {total:,} completed; {reasons}"
 
 
-def _intervals(profile: Profile) -> list[str]:
-    """Of a load, the 80 % intervals of its capacity and of a percentile, that of the objective if it has one."""
-    if profile.task is not SERVING:
-        return []
-    low, high = profile.interval.get("capacity_requests_per_s", (None, None))
-    found = (
-        [f"80 % interval of the capacity: {units.digits(float(low))}/s to {units.digits(float(high))}/s"]
-        if low and high
-        else []
-    )
-    slo = profile.scenario.workload.slo
-    name = "p90" if slo is None else f"p{float(slo.percentile):g}"
-    ends = {key: summary.interval_of(profile, f"{key}.{name}") for key in profile.task.metrics}
-    said = [f"{profile.task.metrics[key].spoken} {span}" for key, span in ends.items() if span]
-    return [*found, f"80 % intervals of {name}: {', '.join(said)}"] if said else found
-
-
 def _interval_table(profile: Profile) -> out.Rows:
     """The 80 % intervals of the mean and of every percentile of a load's times."""
     names = tuple(profile.latency_s) if profile.task is SERVING and profile.completed else ()
@@ -329,6 +407,7 @@ def _interval_table(profile: Profile) -> out.Rows:
 def _details(profile: Profile) -> list[out.Part]:
     """What everything rests on, and the tables behind the bars."""
     return [
+        figures_table(profile),
         _interval_table(profile),
         modules_table(profile),
         *stage_tables(profile),

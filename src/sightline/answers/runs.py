@@ -14,7 +14,7 @@ from sightline.errors import SightlineError
 from sightline.profile import SERVING, TASKS, Profile, Task, task_of
 from sightline.profile.metrics import metric_of
 from sightline.profile.results import figure_of
-from sightline.quantities import counted, percent
+from sightline.quantities import counted, percent, relative, relative_span
 from sightline.runs import Run, Store
 
 if TYPE_CHECKING:
@@ -185,14 +185,13 @@ def run_outline(run: Run, store: Store, *, since: str = "", links: Sequence[out.
     return out.Outline(
         title=run.name,
         about=[_status_line(run, since), *full.about],
-        said=[*_ended(run), *full.said],
+        said=[_ended(run, store), *full.said],
         parts=[
             out.Links(links=links),
             *full.parts,
             out.Lines(lines=about),
             out.Lines(lines=[f"warning: {one}" for one in _warnings(run)], kind=out.PERHAPS),
             out.Lines(title="End of its output" if failed else "", lines=failed),
-            out.Lines(lines=_prediction(run, store)),
             out.Lines(lines=[f"files: {', '.join(sorted(store.storage.files(run.id)))} in {store.place}/{run.id}"]),
             out.Steps(steps=[out.Step("", command) for command in _commands(run, short)]),
             out.Section(
@@ -204,18 +203,17 @@ def run_outline(run: Run, store: Store, *, since: str = "", links: Sequence[out.
     )
 
 
-def _ended(run: Run) -> Iterator[out.Said]:
+def _ended(run: Run, store: Store) -> out.Said:
+    """How it ended, and how far its main time is from the predicted one."""
     kind = {"ok": out.GOOD, "running": ""}.get(run.status, out.BAD)
-    if run.status not in _WELL or run.reason:
-        says = ": ".join(filter(None, (run.status.replace("_", " "), run.reason)))
-        yield out.Said(asks="outcome", says=says, kind=kind)
+    says = ": ".join(filter(None, (run.status.replace("_", " "), run.reason)))
+    return _against_prediction(run, store) or out.Said(asks="status", says=says, kind=kind)
 
 
 def _status_line(run: Run, since: str) -> str:
-    """How it ended, when, and how long it took."""
+    """When it began, and how long it took."""
     took = seconds_between(run.created, run.ended)
     said = [
-        run.status.replace("_", " "),
         since,
         "" if took is None else f"took {units.seconds(took)}",
         f"suite {run.suite}" if run.suite else "",
@@ -290,6 +288,7 @@ def _plain(value: Any) -> str:
 def profile_of_run(run: Run, rows: "polars.DataFrame") -> Profile | None:
     """Return what a run measured as a profile; None where it has no result, or one of several operators."""
     from sightline.loading import load
+    from sightline.loading.clusters.this_machine import THIS_MACHINE
     from sightline.measurement.processes.cases import profile_of
 
     task = task_of(str((run.scenario.get("workload") or {}).get("task")))
@@ -298,7 +297,12 @@ def profile_of_run(run: Run, rows: "polars.DataFrame") -> Profile | None:
     result = {"source": "measured", "interval": {}, "warnings": ()} | dict(run.result)
     try:
         found = load(dict(run.scenario))
-        return None if isinstance(found, list) else profile_of(found, result, rows.to_dicts())
+        if isinstance(found, list):
+            return None
+        if run.suite == "watch" and not run.environment.get("gpus") and found.cluster.device.name != THIS_MACHINE:
+            # A job that sees no GPU tells of the memory of its process, which says nothing of the devices.
+            result |= {"memory_bytes": {}, "fits": None}
+        return profile_of(found, result, rows.to_dicts())
     except (SightlineError, KeyError, TypeError, ValueError):
         # A run of an older release, or of a program of one's own, may lack what a profile has.
         return None
@@ -325,7 +329,7 @@ def _measurement(run: Run) -> Mapping[str, Any]:
     found = dict(run.result.get("measurement") or {})
     spread = found.pop("spread_s", None)
     if isinstance(spread, Mapping) and {"p10", "p90"} <= spread.keys():
-        found["p10 to p90"] = " to ".join(units.seconds(float(spread[end])) for end in ("p10", "p90"))
+        found["p10 to p90"] = units.seconds_span(float(spread["p10"]), float(spread["p90"]))
     found = flatten(found)
     return {key: value for key, value in found.items() if isinstance(value, str | int | float) and value != ""}
 
@@ -363,14 +367,6 @@ def _warnings(run: Run) -> Iterator[str]:
     yield from (*(f"busy machine: {reason}" for reason in contention), *(run.result.get("warnings") or ()))
 
 
-def _prediction(run: Run, store: Store) -> list[str]:
-    """How far its headline is from its prediction."""
-    task = _task_measured(run)
-    # A load would be simulated, which may take longer than one wants to wait for a page.
-    said = "" if task is None or task is SERVING else against_prediction(run, store)
-    return [f"predicted: {said}"] if said else []
-
-
 def _commands(run: Run, short: str) -> Iterator[str]:
     if _task_measured(run) is not None:
         yield f"sightline compare {short} predicted"
@@ -383,22 +379,25 @@ def _task_measured(run: Run) -> Task | None:
     return task if run.status == "ok" and task is not None and figure_of(run.result, task.whole) is not None else None
 
 
-def against_prediction(run: Run, store: Store) -> str:
-    """Return how the measured time of a run compares with what is predicted for it; empty where nothing is."""
-    from sightline.answers.comparison import interval
-    from sightline.answers.comparison import shown as compared
-    from sightline.explanation.comparison import NO_DIFFERENCE, compare
+def _against_prediction(run: Run, store: Store) -> out.Said | None:
+    """How the measured time of a run compares with what is predicted for it; None where nothing is."""
+    from sightline.explanation.comparison import NO_DIFFERENCE, SLOWER, compare
 
+    task = _task_measured(run)
+    # A load would be simulated, which may take longer than one wants to wait for a page.
+    if task is None or task is SERVING:
+        return None
     try:
         rows = compare("predicted", run, levels=["step"], store=store.place).rows
     except SightlineError:
-        return ""
+        return None
     row = next((row for row in rows if row.ratio is not None), None)
     if row is None or row.a is None or row.ratio is None:
-        return ""
-    said = "no difference found" if row.verdict == NO_DIFFERENCE else f"{row.verdict} than predicted"
-    span = f" ({percent(row.probability)}: {interval(row)})" if row.probability else ""
-    return f"{compared(row.quantity, row.a)}; measured {units.digits(row.ratio)} x predicted{span}: {said}"
+        return None
+    span = f" ({percent(row.probability or 0.0)}: {relative_span(*row.interval)})" if row.interval else ""
+    within = ", within the uncertainty" if row.verdict == NO_DIFFERENCE else ""
+    says = f"ok, {relative(row.ratio)} than the predicted {units.seconds(row.a)}{within}{span}"
+    return out.Said(asks="status", says=says, kind=out.PERHAPS if row.verdict == SLOWER else out.GOOD)
 
 
 _MOST, _EACH = 14, 5

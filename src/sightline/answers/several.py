@@ -211,6 +211,7 @@ def table_of(profiles: Sequence[Profile], cells: Cells = (), *, total: int | Non
         least=[one.heading for key in _LEAST for one in columns.values() if re.fullmatch(key, one.key)],
         kinds=_KINDS,
         strong=[at for at, is_best in enumerate(summary.best(profiles)) if is_best],
+        faint=[at for at, one in enumerate(profiles) if one.fits is False],
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from sightline.answers import units
@@ -10,7 +11,7 @@ from sightline.answers.units import NOTHING
 from sightline.content import flatten
 from sightline.profile import COMMUNICATION, IDLE_PHASES, MEMORY_PARTS, REFERENCE, SERVING, Profile
 from sightline.profile.results import answer_to_dict
-from sightline.quantities import Number, percent
+from sightline.quantities import percent
 
 LABELS = {
     "communication_exposed": "exposed communication",
@@ -96,22 +97,48 @@ def _replicas_sentence(profile: Profile) -> str:
     )
 
 
-def speeds(profile: Profile, *, in_full: bool = False) -> list[str]:
-    """Return the task's headline as phrases; ``in_full`` with 80 % intervals of times, and rates per device."""
-    found = []
-    for key in profile.task.headline:
-        if profile.figure(key) is None:
-            continue
-        metric, each = profile.task.figures[key], f"{key}_per_device"
-        shown, is_unit = figure(profile, key), metric.label == metric.unit
-        more = f" (80 %: {span})" if metric.unit == "s" and (span := interval_of(profile, key)) else ""
-        if each in profile.task.details and profile.figure(each) is not None:
-            more = f" ({figure(profile, each)} per device)"
-        said = f"{metric.label} {shown}"
-        if is_unit:
-            said = shown if shown.endswith(metric.unit) else f"{shown.removesuffix('/s')} {metric.unit}"
-        found.append(said + more * in_full)
-    return found
+def speeds(profile: Profile) -> list[str]:
+    """Return the task's headline as phrases."""
+    return [_phrase(profile, key) for key in profile.task.headline if profile.figure(key) is not None]
+
+
+_SPEED = {
+    "training": ("tokens_per_s", "step_time_s", "mfu"),
+    "generation": ("output_tokens_per_s", "latency_s", "ttft_s", "tpot_s"),
+    "serving": ("output_tokens_per_s", "requests_per_s", "ttft_s.p90", "tpot_s.p90"),
+    "operator": ("time_s", "flops_per_s", "bytes_per_s"),
+}
+"""How fast it is, by task: what is read first, and what goes with it."""
+
+
+def speed_keys(profile: Profile) -> list[str]:
+    """Return the figures that say how fast it is, the main one first; percentiles are those of the objective."""
+    promised = _promised_percentiles([profile])
+    keys = (key.replace(".p90", f".{promised}") for key in _SPEED[profile.task.name])
+    return [key for key in keys if profile.figure(key) is not None]
+
+
+def speed(profile: Profile) -> list[str]:
+    """Return these figures as phrases, times with their 80 % intervals."""
+    spans = {k: interval_of(profile, k) for k in speed_keys(profile) if profile.task.declared(k).unit == "s"}
+    return [_phrase(profile, k) + (f" (80 %: {spans[k]})" if spans.get(k) else "") for k in speed_keys(profile)]
+
+
+def _phrase(profile: Profile, key: str) -> str:
+    """A figure with its unit and name."""
+    metric, shown = profile.task.declared(key), figure(profile, key)
+    if metric.label == metric.unit:
+        return shown if shown.endswith(metric.unit) else f"{shown.removesuffix('/s')} {metric.unit}"
+    return f"{metric.label.removesuffix(' time')} {shown}"
+
+
+def usd_per_million(profile: Profile) -> float | None:
+    """Return the rent per million tokens that are trained or generated; None where it is not known."""
+    if "cost_usd_per_million_tokens" in profile.task.metrics:
+        usd = profile.cost_usd_per_million_tokens
+    else:
+        usd = None if profile.usd_per_hour is None else profile.usd_per_hour / 3600 / profile.tokens_per_s * 1e6
+    return None if usd is None else float(usd)
 
 
 def in_a_line(profile: Profile) -> str:
@@ -259,14 +286,18 @@ def anchor_sentences(profiles: Sequence[Profile]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def memory_needed(profile: Profile) -> tuple[float, float]:
+    """Return what the fullest device needs, and what an engine that serves gives its KV cache: all that is left."""
+    cache = float(profile.memory_bytes.get("kv_cache", 0.0)) if profile.task is SERVING else 0.0
+    return float(profile.memory_bytes["total"]) - cache, cache
+
+
 def fit_sentence(profile: Profile) -> str:
     """Return whether the fullest device's memory is enough, with both figures; tight where an interval says perhaps.
 
-    What is offloaded may be more than the memory of the hosts. An engine that serves gives its KV cache all memory that
-    is left, which is no need.
+    What is offloaded may be more than the memory of the hosts.
     """
-    cache = float(profile.memory_bytes.get("kv_cache", 0.0)) if profile.task is SERVING else 0.0
-    needed, usable = float(profile.memory_bytes["total"]) - cache, float(profile.usable_bytes)
+    (needed, cache), usable = memory_needed(profile), float(profile.usable_bytes)
     unfit = "fits, but not its offloaded state" if needed <= usable else "does not fit"
     verdict = ("fits" if profile.fits else unfit) + (", tight" if profile.tight else "")
     kept = f" without the KV cache ({units.gib(cache)})" if cache else ""
@@ -282,16 +313,18 @@ def parts(keys: Iterable[str], values: Mapping[str, Any], whole: float) -> list[
     ]
 
 
-def _ends(low: Number, high: Number | None) -> str:
-    """An interval of times in words; one without an upper end is a bound."""
-    least = units.seconds(float(low))
-    return f"at least {least}" if high is None else f"{least} to {units.seconds(float(high))}"
-
-
 def interval_of(profile: Profile, key: str) -> str:
-    """Return the 80 % interval of a time in words; empty where it has none."""
-    ends = profile.interval.get(key)
-    return "" if ends is None else _ends(*ends)
+    """Return the 80 % interval of a figure in its unit, one without an upper end as a bound; empty without one."""
+    low, high = profile.interval.get(key, (None, None))
+    if low is None:
+        return ""
+    value, unit = float(profile.figure(key) or low), profile.task.declared(key).unit
+    shown = partial(units.seconds, like=value) if unit == "s" else partial(units.shown, unit=unit)
+    least, most = (shown(None if end is None else float(end)) for end in (low, high))
+    name = most.rpartition(" ")[2]
+    if high is None:
+        return f"at least {least}"
+    return "" if least == most else f"{least.removesuffix(f' {name}')} to {most}"
 
 
 _ABOUT = ("source", "note", "date", "evidence", "requests")

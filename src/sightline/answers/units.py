@@ -29,11 +29,14 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if math.isfinite(value) and value == int(value) else digits(value)
 
 
-def seconds(value: float | None) -> str:
-    """Return a duration in the unit that suits it, from nanoseconds to years; a dash for one that is not known."""
+def seconds(value: float | None, like: float | None = None) -> str:
+    """Return a duration in the unit that suits it, from nanoseconds to years; a dash for one that is not known.
+
+    With ``like`` the unit is the one that suits that duration.
+    """
     if value is None or not math.isfinite(value):
         return NOTHING
-    size = abs(value)
+    size = abs(value if like is None else like)
     for limit, unit, divisor in (
         (1e-6, "ns", 1e-9),
         (1e-3, "us", 1e-6),
@@ -46,6 +49,12 @@ def seconds(value: float | None) -> str:
         if size < limit and size != 0:
             return f"{digits(value / divisor)} {unit}"
     return "0 s" if size == 0 else f"{digits(value / _YEAR)} years"
+
+
+def seconds_span(low: float, high: float) -> str:
+    """Return an interval of durations in the unit of its upper end; one duration where both read the same."""
+    first, last = seconds(low, like=high), seconds(high)
+    return last if first == last else f"{first.rpartition(' ')[0]} to {last}"
 
 
 def size(value: float) -> str:
@@ -70,6 +79,8 @@ def energy(value_j: float) -> str:
 
 def money(value_usd: float) -> str:
     """Return an amount in US dollars, large ones in thousands, millions and billions."""
+    if 0 < abs(value_usd) < 0.01:
+        return f"${digits(value_usd, 2)}"
     if abs(value_usd) < 10_000:
         return f"${value_usd:,.2f}" if math.isfinite(value_usd) else NOTHING
     return "$" + _scaled(value_usd, 1000.0, ("", "k", "M", "B", "T"), "")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sightline.answers import units
 from sightline.answers.outline import FAINT, Charts, Lines, Outline, Rows, Said, Section
-from sightline.answers.profile import evidence_part, of_profile, rests_on
+from sightline.answers.profile import evidence_part, rests_on, short_answer
 from sightline.profile import Profile
 from sightline.profile.metrics import metric_of
 from sightline.quantities import counted, percent
@@ -174,7 +174,7 @@ _IS_NUMBER = [False, False, True, True, True, False, False, False]
 
 def trust_outline(profile: Profile, near: "Sequence[Near]") -> Outline:
     """Return what a prediction rests on, with the measured cases ``near`` it, before any case is looked up by hand."""
-    fast = [line for line in of_profile(profile) if line.asks == "how fast"]
+    fast = [line for line in short_answer(profile) if line.key == "speed"]
     said = f"{PARTS} Cases with the same device and framework are the most informative."
     return Outline(
         title="Evidence for this result",

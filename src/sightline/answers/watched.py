@@ -29,6 +29,7 @@ def watches_outline(records: Sequence[WatchRecord], place: str, address: Callabl
     newest = list(reversed(records))
     columns = columns_of([one.run for one in newest])
     kept = {heading: columns[heading] for heading in ("age", "model", "status")}
+    kept["status"] = [f"{status}{_beyond(one)}" for one, status in zip(newest, kept["status"], strict=True)]
     rows = [
         (out.Link(label_of(one.run), address(one.id)), *cells, summary(one.last) if one.last else "no step yet")
         for one, *cells in zip(newest, *kept.values(), strict=True)
@@ -61,9 +62,9 @@ _CHART = "sightline.charts.watched_steps:record_chart"
 
 
 def _short_answer(one: WatchRecord, predicted: Mapping[str, Any], now: datetime) -> Iterator[out.Said]:
-    yield out.Said(
-        asks="job", says=_state(one, now), kind=out.GOOD if one.is_running or one.run.status == "ok" else out.BAD
-    )
+    beyond, is_well = _beyond(one), one.is_running or one.run.status == "ok"
+    kind = out.PERHAPS if beyond and is_well else out.GOOD if is_well else out.BAD
+    yield out.Said(asks="job", says=f"{_state(one, now)}{beyond}", kind=kind)
     last = one.last
     if not last:
         return
@@ -71,10 +72,18 @@ def _short_answer(one: WatchRecord, predicted: Mapping[str, Any], now: datetime)
     if last.get("gap") is not None and predicted:
         low, high = predicted["interval"]["step_time_s"]
         is_inside = low <= last["step_time_s"] <= high
-        told = f"{units.seconds(predicted['step_time_s'])} (80 %: {units.seconds(low)} to {units.seconds(high)})"
+        told = f"{units.seconds(predicted['step_time_s'])} (80 %: {units.seconds_span(low, high)})"
         yield out.Said(
             asks="predicted", says=f"{told}: {gap(last['gap'])}", kind=out.GOOD if is_inside else out.PERHAPS
         )
+
+
+def _beyond(one: WatchRecord) -> str:
+    """How much slower than predicted its last steps are, after a comma; empty within the prediction's interval."""
+    took, predicted = one.last.get("step_time_s"), one.about.get("predicted") or {}
+    if took is None or one.last.get("gap") is None or not predicted or took <= predicted["interval"]["step_time_s"][1]:
+        return ""
+    return f", {gap(one.last['gap'])}"
 
 
 def _state(one: WatchRecord, now: datetime) -> str:

@@ -104,7 +104,7 @@ def try_changes(own: Profile, subject: Subject, known: "Anchored | None" = None,
     """Return the changes that help a prediction most, three at most, each of another decision, and all that were tried.
 
     A plan that does not fit is advised what makes it fit, the fastest first. Of one that fits, a change counts where it
-    fits as well, can be launched, and the 80 % interval of its gain is above 0; one that changes the numerics comes
+    fits as well, can be launched, and the 80 % interval of its gain is above 0. Those that change the numerics come
     last.
     """
     if subject.scenario is None:
@@ -115,14 +115,14 @@ def try_changes(own: Profile, subject: Subject, known: "Anchored | None" = None,
     ]
     found = _distinct(work.helpful(single))
     # Pairs of a load would take minutes, and what fits already by a single change needs no second one.
-    if own.task is not SERVING and len(found) < MOST and (own.fits is not False or not found):
+    if own.task is not SERVING and len(found) < MOST and (own.fits is not False or not _harmless(found)):
         used = _decisions(one for one, _ in found)
         left = [one for one in single if not _decisions([one]) & {*used, NUMERICS}]
         pairs = list(islice(_pairs(left, own), _MOST_PAIRS))
         both = [
             one for pair in progress.over(pairs, "trying pairs of candidate changes") if (one := work.tried(list(pair)))
         ]
-        found = sorted([*found, *_distinct(work.helpful(both))], key=lambda one: one[0].whole_s)[:MOST]
+        found = sorted([*found, *_distinct(work.helpful(both))], key=lambda one: work.rank(one[0]))[:MOST]
     lengths = work.lengths()
     advice = [work.advice(one, gains) for one, gains in found]
     if own.fits is not False:
@@ -154,6 +154,11 @@ def _distinct(helpful: Iterable[tuple[Tried, T]]) -> list[tuple[Tried, T]]:
         if len(found) == MOST:
             break
     return found
+
+
+def _harmless(found: Iterable[tuple[Tried, T]]) -> list[Tried]:
+    """Those that keep the numerics."""
+    return [one for one, _ in found if NUMERICS not in _decisions([one])]
 
 
 def _decisions(tried: Iterable[Tried]) -> frozenset[str]:
@@ -222,7 +227,7 @@ class _Work:
     def helpful(self, tried: Sequence[Tried]) -> Iterator[tuple[Tried, tuple[float, float] | None]]:
         """What helps, best first, with the ends of the 80 % interval of its gain."""
         own_s = _whole_s(self._own)
-        fitting = sorted((one for one in tried if one.profile.fits is not False), key=lambda one: one.whole_s)
+        fitting = sorted((one for one in tried if one.profile.fits is not False), key=self.rank)
         if self._own.fits is False:
             yield from ((one, None) for one in fitting)
             return
@@ -233,6 +238,10 @@ class _Work:
             gains = gains_between(self._own, one.profile, self._known)
             if gains is None or gains[0] > 0:
                 yield one, gains
+
+    def rank(self, one: Tried) -> tuple[bool, float]:
+        """What is smaller the sooner a change is advised: where nothing fits, one of the numerics is so at last."""
+        return self._own.fits is False and NUMERICS in _decisions([one]), one.whole_s
 
     def advice(self, one: Tried, gains: tuple[float, float] | None) -> Advice:
         """The change in words."""
@@ -246,6 +255,7 @@ class _Work:
             sentence=sentence(one.told, self._own, one.profile, gains, _fields(self._own)),
             command=self._subject.command(settings),
             risks=self._risks(one.changes),
+            memory_bytes=float(one.profile.memory_bytes["total"]) if one.profile.memory_bytes else None,
         )
 
     def lengths(self) -> list[Advice]:

@@ -38,6 +38,8 @@ class Advice:
     """What to type next: the command that predicts the change, or that shows more; empty where there is none."""
     risks: Sequence[str] = ()
     """What the change of a scenario entails: changes_numerics, needs_restart, frees_memory."""
+    memory_bytes: float | None = None
+    """What the fullest device then needs, where that is predicted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

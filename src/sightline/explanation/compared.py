@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sightline.errors import InputError
 from sightline.loading import load
 from sightline.profile import TRAINING, Task
-from sightline.quantities import FOUR_IN_FIVE, percent
+from sightline.quantities import FOUR_IN_FIVE, percent, relative, relative_span
 from sightline.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -146,6 +146,8 @@ class Side:
     """It was measured while others used the machine too."""
     is_anchored: bool = False
     """It was predicted with what runs of one's own cluster taught."""
+    fits: bool = True
+    """Whether a prediction's memory is enough."""
     warnings: Sequence[str] = ()
     outcome: "Outcome | None" = None
     """What became of each request of a load, where it is known."""
@@ -278,11 +280,11 @@ def _ranked(key: str, ratio: float, spread: Spread, correlation: float) -> Faste
     verdict = UNSEEN if low <= 1.0 <= high else A if ratio < 1.0 else B
     first, chance = (A, likely) if likely >= 0.5 else (B, 1.0 - likely)
     chance = min(chance, 0.99)
-    odds = f"{first} is faster with a probability of {'over ' * (chance == 0.99)}{percent(chance)}"
-    if abs(likely - 0.5) < 0.005:
-        odds = "both are equally likely to be faster"
-    span = f"B reaches {ratio:.3g} x the tokens/s of A (80 %: {low:.3g} to {high:.3g})"
-    said = f"{verdict}: {span}, {odds}" if verdict == UNSEEN else f"{odds}: {span}"
+    sure = f"with a probability of {'over ' * (chance == 0.99)}{percent(chance)}"
+    odds = "both are equally likely to be faster" if abs(likely - 0.5) < 0.005 else f"{first} is faster {sure}"
+    # A token takes the reciprocal of the rate, so that the sentence has the percentage of the time.
+    span = f"B is {relative(1.0 / ratio)} per token (80 %: {relative_span(1.0 / high, 1.0 / low)})"
+    said = f"{verdict}: {span}; {odds}" if verdict == UNSEEN else f"{span}, {sure}"
     shared = "" if correlation else "; errors are assumed independent"
     return Faster(
         verdict=verdict,

@@ -32,7 +32,7 @@ from sightline.explanation.compared import (
 from sightline.explanation.reading import Asked, sides_of
 from sightline.profile import GENERATION, SERVING, TRAINING, Task
 from sightline.profile.results import stamped
-from sightline.quantities import counted
+from sightline.quantities import counted, relative_span
 from sightline.runs import open_store
 from sightline.simulation.load import Floats
 from sightline.simulation.outcome import Outcome
@@ -86,9 +86,9 @@ def in_words(a: Outcome, b: Outcome) -> str:
     """Return how the times of single requests differ, as a sentence; empty where no request was completed by both."""
     ratios = {key: second / np.maximum(first, np.finfo(float).tiny) for key, (first, second) in _both(a, b).items()}
     ends = {key: np.quantile(ratio, EIGHT_IN_TEN) for key, ratio in ratios.items()}
-    said = [f"{SERVING.metrics[key].label} {low:.3g} to {high:.3g}" for key, (low, high) in ends.items()]
+    said = [f"{SERVING.metrics[key].label} {relative_span(low, high)}" for key, (low, high) in ends.items()]
     count = max((ratio.size for ratio in ratios.values()), default=0)
-    return f"B / A for 80 % of {count:,} matched requests: {', '.join(said)}" if said else ""
+    return f"in B, 80 % of {count:,} matched requests have {', '.join(said)}" if said else ""
 
 
 def _both(a: Outcome, b: Outcome) -> Mapping[str, tuple[Floats, Floats]]:

@@ -202,6 +202,7 @@ def side_of_result(
         cells=[cell for cell in cells or _cells(result.get("rows") or ()) if cell.phase not in IDLE_PHASES],
         is_contended=bool(found.get("contended")),
         is_anchored=bool(result.get("anchor")),
+        fits=result.get("fits") is not False,
         warnings=(*_disturbances(name, found), *result.get("remarks", ())),
         answered=None if result.get("completed") is None else int(result["completed"]),
         unanswered=_unanswered(result),

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from math import inf
 from typing import Any, TypeVar, overload
 
 from sightline.errors import InputError
@@ -138,6 +139,8 @@ class PlanAnswer:
     warnings: Sequence[str] = ()
     stopped: bool = False
     """Whether the search was stopped early: the best of what was evaluated until then."""
+    least_share: float = inf
+    """Where nothing fits: how many times the memory of a device the smallest plan of training takes."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -148,6 +151,7 @@ class Counts:
     feasible: int = 0
     rejected: Counter[str] = field(default_factory=Counter)
     stopped: bool = False
+    least_share: float = inf
 
     def joined(self, *others: "Counts | PlanAnswer") -> "Counts":
         """Return these with those of other searches."""
@@ -157,12 +161,15 @@ class Counts:
             feasible=sum(one.feasible for one in every),
             rejected=sum((Counter(one.rejected) for one in every), Counter()),
             stopped=any(one.stopped for one in every),
+            least_share=min(one.least_share for one in every),
         )
 
     def answer(self, plans: Sequence[RankedPlan], pareto_axes: tuple[str, str] | None, **about: Any) -> PlanAnswer:
         """Return the answer with its best plans, all of them on the front of two figures if there is one."""
         on_front = {"pareto": tuple(range(len(plans))) if pareto_axes else ()}
-        counts: dict[str, Any] = {name: getattr(self, name) for name in ("evaluated", "feasible", "stopped")}
+        counts: dict[str, Any] = {
+            name: getattr(self, name) for name in ("evaluated", "feasible", "stopped", "least_share")
+        }
         return PlanAnswer(
             plans=plans, pareto_axes=pareto_axes, rejected=+self.rejected, **counts, **{**on_front, **about}
         )

@@ -328,7 +328,7 @@ def what_would_fit(profile: Profile, predict: Callable[[Any], Profile]) -> Seque
         risk = risk_of(change, scenario.plan)
         return not sized & change.keys() and risk.frees_memory and (is_served or not risk.changes_numerics)
 
-    freeing = allowed_changes(scenario, frees_memory)
+    freeing = sorted(allowed_changes(scenario, frees_memory), key=lambda each: NUMERICS in decisions(each[0]))
     single = [*islice(fitting((change, changed(scenario, change)) for change in smaller), 1), *fitting(freeing)]
     return [does_not_fit(profile), *(single or [NO_SINGLE_CHANGE])]
 

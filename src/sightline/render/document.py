@@ -104,10 +104,25 @@ dl { margin: 16px 0; } dt { color: var(--faint); font-size: 12px; } dd { margin:
 .answer { border-left: 3px solid var(--accent); padding: 2px 0 2px 14px; }
 .answer div { display: grid; grid-template-columns: 130px 1fr; gap: 4px 12px; padding: 3px 0; }
 .answer dt { font-size: 14px; } .answer dd { font-size: 16px; font-weight: bold; overflow-wrap: anywhere; }
-.figures { display: flex; flex-wrap: wrap; gap: 10px; }
-.figures div { border: 1px solid var(--line); border-radius: 6px; padding: 8px 14px; min-width: 96px; display: flex;
-  flex-direction: column-reverse; justify-content: flex-end; }
-.figures dd { font-size: 18px; font-weight: bold; }
+.headline { container-type: inline-size; }
+.cards { display: grid; grid-template-columns: 1fr 1fr; gap: 8px; border: 0; padding: 0; margin: 12px 0; }
+.cards div { grid-column: 1 / -1; padding: 0; } .cards dd { font-size: 14px; font-weight: normal; }
+.cards .card { grid-column: auto; display: block; border: 1px solid var(--line); border-radius: 8px; padding: 8px 12px }
+.card.bad { border-color: var(--bad); } .cards .card dt { font-size: 13px; }
+.cards .card dd { font-size: 13px; line-height: 1.4; } .card .detail { color: var(--faint); }
+.cards .card .value { font-size: 20px; line-height: 1.25; font-weight: bold; } .value small { font-size: 14px; }
+.card dt::first-letter { text-transform: uppercase; }
+.card svg { display: block; margin: 4px 0; overflow: visible; } .bar rect { stroke: var(--ink); stroke-width: 1px; }
+.card line { stroke: var(--ink); stroke-width: 2px; } .card .ground { stroke: var(--line); stroke-width: 1px; }
+.card .faint :is(.ends, rect) { stroke: var(--faint); }
+@container (min-width: 1000px) { .cards { grid-template-columns: repeat(4, 1fr); } }
+@container (max-width: 479px) {
+  .cards { grid-template-columns: 1fr; gap: 6px; } .card svg { margin: 2px 0; } .cards .card dd { grid-column: 2; }
+  .cards .card { display: grid; grid-template-columns: 72px 1fr; gap: 0 8px; padding: 5px 10px 6px; }
+}
+.block { margin: 12px 0; } .block h2, .block h3 { margin-top: 18px; }
+.block.bad { border: 1px solid var(--bad); border-radius: 8px; padding: 8px 14px 2px; color: var(--ink); }
+.block p.bad { font-size: 17px; font-weight: bold; } .block td:nth-child(n + 2) { white-space: nowrap; }
 .scroll { overflow-x: auto; background:
     linear-gradient(to right, var(--ground) 40%, transparent) left / 36px 100% no-repeat local,
     linear-gradient(to left, var(--ground) 40%, transparent) right / 36px 100% no-repeat local,
@@ -117,6 +132,9 @@ dl { margin: 16px 0; } dt { color: var(--faint); font-size: 12px; } dd { margin:
 table { border-collapse: collapse; margin: 6px 0 14px; }
 th { text-align: left; color: var(--faint); font-weight: normal; font-size: 13px; }
 th, td { padding: 4px 14px 4px 0; border-bottom: 1px solid var(--line); vertical-align: top; }
+tr.strong td { font-weight: 600; }
+.chip { border: 1px solid; border-radius: 9px; padding: 0 7px; font-size: 12px; font-weight: normal;
+  white-space: nowrap; }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 td.sentence { min-width: 170px; }
 pre { background: var(--raised); padding: 12px 14px; border-radius: 6px; overflow-x: auto; font-size: 13px; }
@@ -139,10 +157,13 @@ footer { margin-top: 44px; border-top: 1px solid var(--line); padding-top: 10px;
 @media (max-width: 560px) {
   main { padding: 18px 12px 30px; } th, td { padding-right: 9px; font-size: 13px; }
   .answer div { grid-template-columns: 1fr; gap: 0; } .answer dt { font-size: 12px; }
+  .block thead { display: none; } .block tr { display: flex; flex-wrap: wrap; border-bottom: 1px solid var(--line); }
+  .block td { border: 0; } .block td:first-child { flex-basis: 100%; }
+  .block td:nth-child(4):not(:empty)::before { content: "risk: "; }
 }
 @media print {
   main { max-width: none; padding: 0; } .files { display: none; } .scroll { overflow: visible; background: none; }
-  pre, td { white-space: pre-wrap; } figure, .figures div, tr, details[open] > summary { break-inside: avoid; }
+  pre, td { white-space: pre-wrap; } figure, .card, tr, details[open] > summary { break-inside: avoid; }
   h2, h3, summary { break-after: avoid; } td, th { font-size: 11px; }
 }
 """

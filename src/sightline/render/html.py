@@ -100,9 +100,19 @@ def text(content: str, label: str, file: str = "") -> str:
 
 
 def linked(link: out.Link) -> str:
-    """Return the element of a link."""
+    """Return the element of a link, or the button that pins its address."""
     named = f' aria-label="{escape(link.label)}"' if link.label else ""
+    if link.pins:
+        return f'<button type="button" data-pin="{escape(link.address)}"{named}>{escape(link.text)}</button>'
     return f'<a href="{escape(link.address)}"{named}>{escape(link.text)}</a>'
+
+
+def _cell(cell: out.Cell) -> str:
+    """The content of a cell."""
+    if isinstance(cell, out.Chipped):
+        chips = (f'<span class="chip {escape(kind)}">{escape(words)}</span>' for words, kind in cell.chips)
+        return " ".join((_cell(cell.cell), *chips))
+    return linked(cell) if isinstance(cell, out.Link) else escape(cell)
 
 
 def buttons(links: Iterable[out.Link]) -> str:
@@ -111,18 +121,65 @@ def buttons(links: Iterable[out.Link]) -> str:
     return f'<div class="tools">{found}</div>' if found else ""
 
 
-def cards(figures: Iterable[tuple[str, str]]) -> str:
-    """Return figures as cards: label and value of each."""
-    found = "".join(f"<div><dt>{escape(label)}</dt><dd>{escape(value)}</dd></div>" for label, value in figures)
-    return f'<dl class="figures">{found}</dl>' if found else ""
-
-
-def short_answer(lines: Iterable[out.Said]) -> str:
+def short_answer(lines: Sequence[out.Said]) -> str:
     """Return the answer that is read in five seconds: whether it fits, how fast it is, what binds it, what it costs."""
     found = "".join(
-        f"<div><dt>{escape(one.asks)}</dt><dd{_class(one.kind)}>{escape(one.says)}</dd></div>" for one in lines
+        _card(one)
+        if one.value
+        else f"<div><dt>{escape(one.asks)}</dt><dd{_class(one.kind)}>{escape(one.says)}</dd></div>"
+        for one in lines
     )
-    return f'<dl class="answer">{found}</dl>' if found else ""
+    kinds = "answer cards" if any(one.value for one in lines) else "answer"
+    return f'<div class="headline"><dl class="{kinds}">{found}</dl></div>' if found else ""
+
+
+def _card(one: out.Said) -> str:
+    """A line of the short answer with its value in large, its bar, its interval and its details."""
+    texts = ((one.detail, f"detail {one.kind if one.kind == out.FAINT else ''}"), (one.change, one.change_kind))
+    said = "".join(f"<dd{_class(kind.strip())}>{escape(text)}</dd>" for text, kind in texts if text)
+    pictures = "".join((_bar(one), _whisker(one.whisker) if one.whisker else ""))
+    shown = f"<dd{_class(one.kind)}>{pictures}</dd>" if pictures else ""
+    number, _, unit = one.value.partition(" ")
+    large = f"{escape(number)} <small>{escape(unit)}</small>" if number[-1].isdigit() else escape(one.value)
+    value = f'<dd class="{f"value {one.kind}".strip()}">{large}</dd>'
+    named = f'<div class="{f"card {one.kind}".strip()}" data-card="{escape(one.key)}">'
+    return f"{named}<dt>{escape(one.asks)}</dt>{value}{shown}{said}</div>"
+
+
+def _bar(one: out.Said) -> str:
+    """The parts of a whole as one bar; one with a limit has a tick there, and is as long as its parts if these are."""
+    from sightline.charts.explanation_bars import COLORS
+
+    if not one.bar:
+        return ""
+    whole, at, found = max(1.0, sum(part.share for part in one.bar)), 0.0, ""
+    for part in one.bar:
+        width = part.share / whole
+        color = "currentColor" if part.key == "memory_bytes" else COLORS.get(part.key, "#b078ad")
+        color = "currentColor" if one.kind == out.FAINT else color
+        label = escape(f"{part.label} {part.value}")
+        found += f'<rect x="{at:.2%}" y="2" width="{width:.2%}" height="8" fill="{color}"><title>{label}</title></rect>'
+        at += width
+    if one.is_limited:
+        found = f'<line class="ground" x1="0" x2="100%" y1="6" y2="6"/>{found}'
+        found += f'<line x1="{1 / whole:.2%}" x2="{1 / whole:.2%}" y1="0" y2="12"/>'
+    return _picture("bar", ", ".join(f"{part.label} {part.value}" for part in one.bar), found)
+
+
+def _whisker(one: out.Whisker) -> str:
+    """An interval as a thin line with a dot, from zero on."""
+    high = one.value if one.high is None else one.high
+    start, dot = (end / (1.05 * high) for end in (one.low, one.value))
+    end = 1.0 if one.high is None else 1 / 1.05
+    ground, line = (
+        f'<line class="{name}" x1="{x1:.2%}" x2="{x2:.2%}" y1="6" y2="6"/>'
+        for name, x1, x2 in (("ground", 0.0, 1.0), ("ends", start, end))
+    )
+    return _picture("whisker", one.label, f'{ground}{line}<circle cx="{dot:.2%}" cy="6" r="4" fill="currentColor"/>')
+
+
+def _picture(kind: str, label: str, content: str) -> str:
+    return f'<svg class="{kind}" width="100%" height="12" role="img" aria-label="{escape(label)}">{content}</svg>'
 
 
 _SENTENCE = 40
@@ -135,6 +192,8 @@ def table(
     *,
     label: str = "table",
     numbers: bool | Sequence[bool] = True,
+    strong: Sequence[int] = (),
+    faint: Sequence[int] = (),
 ) -> str:
     """Return a table of texts.
 
@@ -143,6 +202,8 @@ def table(
         rows: The cells of each line.
         label: Names the region that scrolls where the table is wider than the screen.
         numbers: Whether columns hold numbers, which stand to the right: all but the first, none, or of each column.
+        strong: Positions of the rows that matter most.
+        faint: Positions of the rows that cannot be had.
     """
     lines, count = list(rows), len(headings)
     right = [*numbers] if isinstance(numbers, Sequence) else [numbers and at > 0 for at in range(count)]
@@ -157,20 +218,28 @@ def table(
         return "".join(
             f"<td{kind}></td>"
             if tag == "th" and not value
-            else f"<{tag}{scope}{kind}>{linked(value) if isinstance(value, out.Link) else escape(value)}</{tag}>"
+            else f"<{tag}{scope}{kind}{_value_of(value)}>{_cell(value)}</{tag}>"
             for kind, value in pairs
         )
 
-    body = "".join(f"<tr>{cells('td', row)}</tr>" for row in lines)
+    looks = {**dict.fromkeys(strong, "strong"), **dict.fromkeys(faint, out.FAINT)}
+    body = "".join(f"<tr{_class(looks.get(at, ''))}>{cells('td', row)}</tr>" for at, row in enumerate(lines))
     head = f"<thead><tr>{cells('th', headings)}</tr></thead>"
     return scrolled(f"<table>{head}<tbody>{body}</tbody></table>", label)
+
+
+def _value_of(cell: out.Cell) -> str:
+    """The attribute by which the page sorts."""
+    if isinstance(cell, out.Chipped | out.Link):
+        return _value_of(cell.cell if isinstance(cell, out.Chipped) else cell.text)
+    return f' data-value="{cell.value!r}"' if isinstance(cell, out.Valued) else ""
 
 
 def _kind_of(column: Sequence[out.Cell], *, is_number: bool) -> str:
     """The class of a column's cells: numbers, or sentences, which are not folded to a word a line."""
     if is_number:
         return "n"
-    return "sentence" if any(len(one.text if isinstance(one, out.Link) else one) > _SENTENCE for one in column) else ""
+    return "sentence" if any(len(out.text_of(one)) > _SENTENCE for one in column) else ""
 
 
 def scrolled(html: str, label: str) -> str:
@@ -223,20 +292,19 @@ def outline_piece(
         outline: The answer.
         level: Of the headings of its parts.
         title_level: Of the heading with its title; without one the title is left out.
-        inserted: What stands below the short answer and the main figures.
+        inserted: What stands below the short answer.
         in_notebook: Whether it stands in a notebook, which has its charts below it and details folded.
     """
     layout = _Layout(level=level, in_notebook=in_notebook)
-    front = sum(isinstance(part, out.Figures) for part in outline.parts[:1])
     return joined(
         headline(outline.title, title_level) if title_level else "",
         paragraphs(outline.about, out.FAINT),
+        *map(layout.part, outline.urgent),
         short_answer([*outline.said, *outline.legend]),
-        *map(layout.part, outline.parts[:front]),
         inserted,
         warned(outline.warnings),
         paragraphs(outline.sentences),
-        *map(layout.part, outline.parts[front:]),
+        *map(layout.part, outline.parts),
         layout.holding("Assumptions", listed(outline.assumptions), is_folded=in_notebook),
         paragraphs(outline.footnotes, out.FAINT),
         folded("Resolved scenario", text(scenario_yaml(outline.scenario), "scenario")) if outline.scenario else "",
@@ -265,8 +333,6 @@ class _Layout:
                 return outline_piece(part, level=self.level, in_notebook=self.in_notebook)
             case out.Lines():
                 return self.holding(part.title, paragraphs(part.lines, part.kind), is_folded=False)
-            case out.Figures():
-                return joined("" if self.in_notebook else cards(part.figures))
             case out.Bars():
                 return joined() if part.is_charted else self._bars(part)
             case out.Rows():
@@ -293,7 +359,8 @@ class _Layout:
             return joined()
         inner = _Layout(level=self.level + bool(part.title and not part.is_folded), in_notebook=self.in_notebook)
         inside = map(inner.part, part.made)
-        return self.holding(part.title, *inside, is_folded=part.is_folded or (self.in_notebook and part.is_detail))
+        found = self.holding(part.title, *inside, is_folded=part.is_folded or (self.in_notebook and part.is_detail))
+        return joined(f'<div class="block {part.kind}">', found, "</div>") if part.kind and found else found
 
     def _bars(self, part: out.Bars) -> Piece:
         rows = [(bar.label, bar.value, percent(bar.share), *bar.more) for bar in part.bars]
@@ -311,6 +378,8 @@ class _Layout:
             rows,
             label=part.title or " and ".join(filter(None, part.headings[:2])) or "figures",
             numbers=part.numbers,
+            strong=part.strong,
+            faint=part.faint,
         )
         return self.holding(part.title, shown, more, is_folded=part.is_folded)
 

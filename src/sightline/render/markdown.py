@@ -57,6 +57,7 @@ def outline_markdown(outline: out.Outline, *, command: str = "") -> str:
     )
     found = [
         f"### {escaped(outline.title)}",
+        *map(_part, outline.urgent),
         "\n".join(map(_said, (*outline.said, *outline.legend))),
         *map(escaped, (*outline.about, *outline.sentences, *outline.footnotes)),
         *map(_part, outline.parts),
@@ -79,7 +80,11 @@ def _said(one: out.Said) -> str:
 def _part(part: out.Part) -> str:  # noqa: PLR0911 - a case for each kind of part
     match part:
         case out.Section():
-            inside = [] if part.is_detail or part.is_long else list(filter(None, map(_part, part.made)))
+            is_why = part.is_detail and part.is_folded
+            is_shown = not part.is_long and (not part.is_detail or is_why)
+            inside = list(filter(None, map(_part, part.made))) if is_shown else []
+            if is_why and inside:
+                return folded(part.title, "\n\n".join(inside))
             return "\n\n".join([*([f"**{escaped(part.title)}**"] if part.title and inside else []), *inside])
         case out.Lines():
             return "\n\n".join(map(escaped, part.lines))
@@ -120,10 +125,7 @@ def _entries(found: out.Entries) -> str:
 def _rows(one: out.Rows) -> str:
     if not one.rows:
         return ""
-    shown = [
-        [cell.text if isinstance(cell, out.Link) else cell for cell in row[:_MOST_COLUMNS]]
-        for row in one.rows[: one.most]
-    ]
+    shown = [[out.text_of(cell) for cell in row[:_MOST_COLUMNS]] for row in one.rows[: one.most]]
     rows, columns = (one.total or len(one.rows)) - len(shown), len(one.headings) - _MOST_COLUMNS
     left = [counted(rows, "more row")] * (rows > 0) + [counted(columns, "more column")] * (columns > 0)
     body = table(one.headings[:_MOST_COLUMNS], shown) + (f"\n\nand {' and '.join(left)}" if left else "")

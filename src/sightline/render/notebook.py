@@ -33,6 +33,11 @@ padding-left: 7px; } .sightline .good { border-left: 3px solid #179e5f; padding-
 .sightline .perhaps { border-left: 3px solid #b26a00; padding-left: 7px; }
 .sightline dl { margin: 4px 0 8px; } .sightline .answer div { display: grid; grid-template-columns: 120px 1fr;
 gap: 0 12px; } .sightline dt { font-weight: normal; opacity: .72; } .sightline dd { margin: 0; }
+.sightline .cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(190px, 1fr)); gap: 6px; }
+.sightline .cards div { grid-column: 1 / -1; } .sightline .cards .card { grid-column: auto; display: block;
+border: 1px solid rgba(128, 128, 128, .35); border-radius: 6px; padding: 5px 9px; }
+.sightline .card dd { border: 0; padding: 0; } .sightline .card .value { font-size: 17px; font-weight: bold; }
+.sightline .card svg { display: block; margin: 3px 0; } .sightline .card svg line { stroke: currentColor; }
 .sightline .scroll { overflow-x: auto; max-width: 100%; }
 .sightline table { border-collapse: collapse; margin: 4px 0 8px; color: inherit; background: transparent; }
 .sightline th, .sightline td { padding: 2px 14px 2px 0; text-align: left !important; vertical-align: top;

@@ -203,6 +203,7 @@ def _also_shown(rest: Sequence[str], width: int) -> str:
 
 
 def _blocks(outline: out.Outline, *, in_full: bool) -> Blocks:
+    yield from _parts(outline.urgent, in_full=in_full)
     if outline.said or outline.legend:
         yield _said([*outline.said, *outline.legend])
     yield from (_Block(shown=Sentence(one), is_sentence=True) for one in outline.sentences)
@@ -349,15 +350,11 @@ def _first_rows(tables: Sequence[out.Rows], count: int) -> Iterator[out.Rows]:
 
 def _in_words(tables: Sequence[out.Rows]) -> RenderableType:
     [table] = tables
-    shown = [[_text(cell) for cell in row] for row in table.rows]
+    shown = [[out.text_of(cell) for cell in row] for row in table.rows]
     if not table.sentences:
         return plain_table(table.headings, shown)
     numbers = table.numbers if isinstance(table.numbers, Sequence) else (False, True)
     return Reasons([(row[0], row[1], row[2]) for row in shown], (numbers[0], numbers[1]))
-
-
-def _text(cell: out.Cell) -> str:
-    return cell.text if isinstance(cell, out.Link) else cell
 
 
 @dataclass(frozen=True, slots=True)
@@ -406,7 +403,11 @@ class _Listed:
             for at, heading in enumerate(table.headings)
         ]
         columns = [column for column in columns if {*column.cells} != {_NOTHING}] if table.regroups else columns
-        styles = ["bold" if at in one.strong else "" for one in tables for at in range(len(self._lines(one)))]
+        styles = [
+            "bold" if at in one.strong else "dim" if at in one.faint else ""
+            for one in tables
+            for at in range(len(self._lines(one)))
+        ]
         labels, figures = columns[table.grouped : table.labels], columns[table.labels :]
         if table.figures:
             labels = [_joined(labels, " ")]
@@ -427,7 +428,7 @@ class _Listed:
         return [whole, *(_regrouped(labels, figures) if table.regroups else [])]
 
     def _lines(self, table: out.Rows) -> list[list[str]]:
-        return [[_text(cell) for cell in row] for row in table.rows]
+        return [[out.text_of(cell) for cell in row] for row in table.rows]
 
     def _left_out(self) -> Iterator[str]:
         for table in self.tables:

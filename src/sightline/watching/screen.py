@@ -9,7 +9,7 @@ from time import monotonic
 from typing import Any, Final
 
 from sightline.profile.results import measured_rates
-from sightline.quantities import BYTES, SECONDS, TOKENS_PER_SECOND, format_quantity, percent
+from sightline.quantities import BYTES, SECONDS, TOKENS_PER_SECOND, format_quantity, percent, relative
 from sightline.watching import readings
 from sightline.watching.expected import Expected
 from sightline.watching.readings import Step, Window, window_of
@@ -107,9 +107,7 @@ def gap(share: float) -> str:
     """Return how far a step is from the predicted one in words."""
     if abs(share) < 0.005:
         return "as predicted"
-    if share >= 1.0:
-        return f"{1.0 + share:.2g} x the predicted time"
-    return f"{percent(abs(share))} {'slower' if share > 0 else 'faster'} than predicted"
+    return f"{relative(1.0 + share)} than predicted"
 
 
 def baseline_sentence(baseline: Window, expected: Expected | None) -> str:

@@ -227,8 +227,16 @@ def nearest_plans(
     return [*found, *_of_other_questions(unmet, describer)]
 
 
-def _of_other_questions(unmet: Unmet, describer: Describer) -> Iterator[NearestPlan]:
-    """Yield a plan of each kind of change under which something fits."""
+def _of_other_questions(unmet: Unmet, describer: Describer) -> list[NearestPlan]:
+    """Return a plan of each kind of change under which something fits: of other devices after those of the same."""
+
+    def others(found: NearestPlan) -> tuple[bool, bool]:
+        return "workload.task" in found.set, any(key.startswith("cluster") for key in found.set)
+
+    return sorted(_of_each_kind(unmet, describer), key=others)
+
+
+def _of_each_kind(unmet: Unmet, describer: Describer) -> Iterator[NearestPlan]:
     for kind in others(unmet.space.scenario):
         for variation in kind:
             there = _plans(unmet, variation)

@@ -7,12 +7,12 @@ from typing import Any
 
 from sightline import catalog
 from sightline.content import fields_of
-from sightline.frameworks import read_framework
+from sightline.frameworks import Framework, read_framework
 from sightline.loading.clusters.cluster import read_cluster
 from sightline.planning.clusters import devices_setting, is_of_catalog, is_usual, resizer
 from sightline.planning.training.objectives import RunLimits
 from sightline.quantities import significant
-from sightline.scenario import Adapter, Cluster, Device, Finetune, Scenario
+from sightline.scenario import Adapter, Cluster, Device, Finetune, Plan, Scenario
 from sightline.scenario.techniques import AdapterKind
 
 FARTHEST = 10.0
@@ -124,7 +124,7 @@ def _adapted(scenario: Scenario, kind: AdapterKind, form: str) -> list[Variation
     for framework in (own, *(read_framework(name) for name in TUNERS if name != own.name)):
         if not (framework.allows("adapter", kind) and framework.allows("quantization", form)):
             continue
-        plan = replace(scenario.plan, framework=framework, adapter=Adapter(kind=kind), quantization=form)
+        plan = replace(_run_by(scenario.plan, framework), adapter=Adapter(kind=kind), quantization=form)
         stated = {} if tuned else {"workload.task": "finetune"}
         stated |= {} if framework is own else {"plan.framework": framework.name}
         found.append(
@@ -135,6 +135,16 @@ def _adapted(scenario: Scenario, kind: AdapterKind, form: str) -> list[Variation
             )
         )
     return found
+
+
+def _run_by(plan: Plan, framework: Framework) -> Plan:
+    """A plan in another framework, which exchanges and overlaps in its own way."""
+    if framework.name == plan.framework.name:
+        return plan
+    decides: dict[str, Any] = {"context_exchange": framework.defaults.get("context_exchange", "ring")}
+    return replace(
+        plan, framework=framework, tensor_overlap=framework.tensor_overlap(plan.sequence_parallel), **decides
+    )
 
 
 def _shorter(scenario: Scenario) -> Iterator[Variation]:
@@ -197,8 +207,7 @@ def _with_other_framework(scenario: Scenario) -> Iterator[Variation]:
     for name in SHARDERS:
         if name == scenario.plan.framework.name:
             continue
-        plan = replace(scenario.plan, framework=read_framework(name))
-        other = replace(scenario, plan=plan)
+        other = replace(scenario, plan=_run_by(scenario.plan, read_framework(name)))
         for variation in (Variation(set={}, scenario=other), *with_more_devices(other)):
             yield replace(variation, set={"plan.framework": name, **variation.set})
 

@@ -200,6 +200,9 @@ def search(
             for chunk in _chunks(asked, mesh, choice, counts, keeper):
                 progress.check()
                 for block in _blocks(asked, chunk, choice):
+                    if block.evaluated and not counts.feasible:
+                        needed = float(block.memory_bytes[np.isfinite(block.step_s)].min())
+                        counts.least_share = min(counts.least_share, needed / asked.memory.device_bytes)
                     counts.add(block, {} if within is None else within(block, chunk.axes))
                     asked.bounds.evaluated += block.evaluated
                     if block.fits.any():

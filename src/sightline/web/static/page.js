@@ -2,6 +2,7 @@
 import { draw, NARROW } from "./charts.js";
 import { copy } from "./copying.js";
 import { followJob } from "./jobs.js";
+import "./sorting.js";
 
 const form = document.getElementById("ask");
 const answer = document.getElementById("answer");
