@@ -111,9 +111,17 @@ def _sweep(asked: Asked, profile: "Profile") -> Piece:
     with prefixed("values1: "):
         loaded = read([{**asked.mapping, "sweep": sweep}], MOST_SWEPT)
     profiles = [predict(one) for one in loaded.scenarios]
-    names = ("heat-map",) if len(sweep) > 1 else ("scaling", "throughput-latency", "time")
-    label = f"sweep of {' and '.join(sweep)}"
-    found = _parts(charted(asked, profiles, label, *names), *swept_parts(profiles, loaded.cells))
+    cells = [{name: cell[key] for name, _, key, _ in stated if name} for cell in loaded.cells]
+    for cell, one in zip(cells, loaded.scenarios, strict=True):
+        cell |= {"devices": one.cluster.devices} if "devices" in cell else {}
+    chart = out.Charts(
+        answer=(profiles, cells),
+        label=f"sweep of {' and '.join(sweep)}",
+        start="predict-sweep",
+        function="sightline.charts.study_charts:swept_chart",
+        titled=False,
+    )
+    found = _parts(chart, *swept_parts(profiles, loaded.cells))
     return joined(head, found, render("later.html", address=f"/predict/depends?{asked.scenario_query}", lines=12))
 
 
@@ -127,7 +135,7 @@ def depends(asked: Asked) -> Piece:
     return section("What it depends on", _parts(*shown), level=3)
 
 
-def _trust(asked: Asked, profile: "Profile") -> Piece:
+def _trust(_: Asked, profile: "Profile") -> Piece:
     from sightline.answers.validation import trust_outline
     from sightline.validation.nearest import nearest_cases
 
