@@ -111,9 +111,10 @@ def _sweep(asked: Asked, profile: "Profile") -> Piece:
     with prefixed("values1: "):
         loaded = read([{**asked.mapping, "sweep": sweep}], MOST_SWEPT)
     profiles = [predict(one) for one in loaded.scenarios]
-    cells = [{name: cell[key] for name, _, key, _ in stated if name} for cell in loaded.cells]
-    for cell, one in zip(cells, loaded.scenarios, strict=True):
-        cell |= {"devices": one.cluster.devices} if "devices" in cell else {}
+    cells = [
+        {name: one.cluster.devices if name == "devices" else cell[key] for name, _, key, _ in stated if name}
+        for cell, one in zip(loaded.cells, loaded.scenarios, strict=True)
+    ]
     chart = out.Charts(
         answer=(profiles, cells),
         label=f"sweep of {' and '.join(sweep)}",
