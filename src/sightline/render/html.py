@@ -425,15 +425,19 @@ def drawn(part: out.Charts, room: Any = None, most: int | None = None) -> Iterat
     room = room or SCREEN
     if part.function:
         if (spec := named(part.function)(part.answer, room)) is not None:
-            yield "", "", spec
+            yield "", "", spec if part.titled else _untitled(spec)
         return
     left = part.most if most is None else most
     for name in (name for name in part.names or KINDS if name not in part.but):
         spec = KINDS[name].draws(part.answer, room) if left > 0 else None
         if spec is not None:
             left -= 1
-            own = spec if part.titled else {key: value for key, value in spec.items() if key != "title"}
-            yield name, KINDS[name].title, _titled(own, KINDS[name].title) if part.titled else own
+            yield name, KINDS[name].title, _titled(spec, KINDS[name].title) if part.titled else _untitled(spec)
+
+
+def _untitled(spec: Spec) -> Spec:
+    """A chart whose page says what it is of."""
+    return {key: value for key, value in spec.items() if key != "title"}
 
 
 def charts_piece(part: out.Charts) -> Piece:
