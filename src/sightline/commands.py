@@ -20,58 +20,73 @@ class Command(NamedTuple):
     """Long work that the page and the HTTP API start as a job: a `sightline.web.views.Work`."""
     is_in_api: bool = True
     """Whether the HTTP API has its work."""
+    question: str = ""
+    """Which question it answers: the help of the command line has the commands of one together."""
 
 
+FITS, BEST, SERVES = "Will it fit, and how fast?", "What is best?", "How does it serve?"
+MEASURED, IF, TRUST, START = "Measure and compare", "What if?", "Can I trust it?", "Start"
 COMMANDS: Final[Mapping[str, Command]] = {
     "predict": Command(
         "sightline.cli.predictions:predict",
         view="sightline.web.scenario_views:PREDICT",
         at_once="sightline.web.scenario_views:PREDICTED",
+        question=FITS,
     ),
     "explain": Command(
         "sightline.cli.analyses:explain",
         view="sightline.web.explain_view:VIEW",
         at_once="sightline.web.explain_view:EXPLAINED",
+        question=FITS,
     ),
     "plan": Command(
         "sightline.cli.searches:plan",
         view="sightline.web.search_views:PLAN",
         work="sightline.web.search_views:PLAN_WORK",
+        question=BEST,
     ),
     "simulate": Command(
-        "sightline.cli.simulate:simulate", view="sightline.web.serve_view:VIEW", work="sightline.web.serve_view:WORK"
+        "sightline.cli.simulate:simulate",
+        view="sightline.web.serve_view:VIEW",
+        work="sightline.web.serve_view:WORK",
+        question=SERVES,
     ),
     "explore": Command(
         "sightline.cli.analyses:explore",
         view="sightline.web.search_views:EXPLORE",
         work="sightline.web.search_views:EXPLORE_WORK",
+        question=IF,
     ),
-    "measure": Command("sightline.cli.measure:measure"),
-    "runs": Command("sightline.cli.library:runs", view="sightline.web.stored_views:RUNS"),
+    "measure": Command("sightline.cli.measure:measure", question=MEASURED),
+    "runs": Command("sightline.cli.library:runs", view="sightline.web.stored_views:RUNS", question=MEASURED),
     "watch": Command(view="sightline.web.stored_views:WATCH"),
-    "compare": Command("sightline.cli.predictions:compare", view="sightline.web.scenario_views:COMPARE"),
-    "check": Command("sightline.cli.predictions:check"),
+    "compare": Command(
+        "sightline.cli.predictions:compare", view="sightline.web.scenario_views:COMPARE", question=MEASURED
+    ),
+    "check": Command("sightline.cli.predictions:check", question=FITS),
     "validate": Command(
         "sightline.cli.accuracy:validate",
         view="sightline.web.scenario_views:VALIDATE",
         work="sightline.web.scenario_views:VALIDATE_WORK",
         is_in_api=False,
+        question=TRUST,
     ),
-    "catalog": Command("sightline.cli.library:catalog", view="sightline.web.stored_views:CATALOG"),
-    "roofline": Command("sightline.cli.analyses:roofline"),
-    "sensitivity": Command("sightline.cli.analyses:sensitivity"),
-    "init": Command("sightline.cli.start:init"),
-    "examples": Command("sightline.cli.start:examples"),
-    "import": Command("sightline.cli.import_:import_"),
+    "catalog": Command("sightline.cli.library:catalog", view="sightline.web.stored_views:CATALOG", question=TRUST),
+    "roofline": Command("sightline.cli.analyses:roofline", question=FITS),
+    "sensitivity": Command("sightline.cli.analyses:sensitivity", question=FITS),
+    "init": Command("sightline.cli.start:init", question=START),
+    "examples": Command("sightline.cli.start:examples", question=START),
+    "import": Command("sightline.cli.import_:import_", question=START),
     "reproduce": Command(
         "sightline.cli.accuracy:reproduce",
         view="sightline.web.reproduce_view:VIEW",
         work="sightline.web.reproduce_view:WORK",
         is_in_api=False,
+        question=TRUST,
     ),
-    "calibrate": Command("sightline.cli.calibrate:calibrate"),
+    "calibrate": Command("sightline.cli.calibrate:calibrate", question=MEASURED),
     "trace": Command(work="sightline.web.explain_view:TRACE_WORK", is_in_api=False),
-    "ui": Command("sightline.cli.ui:ui"),
+    "ui": Command("sightline.cli.ui:ui", question=START),
 }
 
 

@@ -13,8 +13,8 @@ from rendered import text
 from served_outcomes import outcome
 from serving_scenarios import serving
 
+from sightline.answers.profile import fits
 from sightline.answers.several import profiles_outline
-from sightline.answers.summary import fit_sentence
 from sightline.charts.drawing import PHONE, SCREEN
 from sightline.charts.index import charts_of
 from sightline.charts.load_charts import replay_chart, serving_chart
@@ -65,12 +65,12 @@ def test_one_load_in_text(width):
 
 
 def test_the_cache_that_takes_what_is_left_is_no_need():
-    found = served()
-    assert fit_sentence(found).startswith("fits: 16.8 GiB of ")
-    assert "46.6 GiB" in fit_sentence(found)
+    (found,) = fits(served())
+    assert found.says.startswith("yes · 16.8 of ")
+    assert "46.6 GiB" in found.detail
     unfit = served(memory_bytes={"weights": 1.6e11, "kv_cache": 0.0, "total": 1.6e11}, fits=False)
-    assert fit_sentence(unfit).startswith("does not fit: 149.0 GiB of ")
-    assert "cache" not in fit_sentence(unfit)
+    (found,) = fits(unfit)
+    assert (found.value, "149.0 of " in found.detail, "cache" in found.detail) == ("no", True, False)
 
 
 def test_loads_of_several_rates_are_lines_of_a_table():

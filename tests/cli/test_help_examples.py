@@ -22,14 +22,19 @@ def commands(group):
         yield from commands(command) if hasattr(command, "commands") else [command]
 
 
-LINES = sorted(
-    line.strip()
-    for command in commands(typer.main.get_command(command_line()))
-    for line in command.help.partition("\b")[2].splitlines()
-    if line.strip().startswith("sightline ")
-)
-QUICK = ("predict", "check", "catalog", "examples", "roofline")
+def examples(command):
+    lines = map(str.strip, command.help.partition("\b")[2].splitlines())
+    return [line for line in lines if line.startswith("sightline ")]
+
+
+MAIN = typer.main.get_command(command_line())
+LINES = sorted({line for command in (MAIN, *commands(MAIN)) for line in examples(command)})
+QUICK = ("predict", "check", "catalog", "examples", "roofline", "explain", "sensitivity", "explore")
 RUNS = [line for line in LINES if line.split()[1] in QUICK and not set(shlex.split(line)) & OF_USERS]
+
+
+def test_there_are_few_examples_of_each_command():
+    assert {len(examples(command)) for command in (MAIN, *commands(MAIN))} <= {1, 2, 3, 4, 5}
 
 
 def test_there_are_examples_without_a_file():

@@ -12,6 +12,7 @@ import pytest
 from waiting import PATIENCE_S
 
 from sightline.cli import progress_bar as bars
+from sightline.runs import open_store
 
 SWEEP = ["--sweep", "workload.sequence_length=" + ",".join(str(256 * n) for n in range(1, 41)), "--json"]
 AT_ONCE = """
@@ -106,31 +107,36 @@ def test_work_that_waits_for_processes_is_interrupted_by_the_first():
 
 
 @pytest.mark.parametrize("stops", [True, False])
-def test_work_that_stores_what_has_ended_prints_lines_and_says_so_when_it_is_stopped(capsys, stops):
-    with suppress(KeyboardInterrupt), bars.progress_bar(stops=stops, stored="a/place") as progress:
+def test_work_that_stores_what_has_ended_prints_a_line_and_says_so_when_it_is_stopped(tmp_path, capsys, stops):
+    store = open_store(str(tmp_path))
+    with suppress(KeyboardInterrupt), bars.progress_bar(stops=stops, stored=store) as progress:
+        run = store.begin("a case").finish()
         progress.begin(3, "measuring")
         progress.advance()
         signal.raise_signal(signal.SIGINT)
     err = capsys.readouterr().err
-    assert "measuring: 0 of 3" in err
-    assert "1 of 3" in err
-    assert "a/place" in err
+    begin, *_, end = err.splitlines()
+    assert "measuring: 0 of 3" in begin
+    assert "1 of 3" in end
+    assert run.id in end
+    assert all(str(tmp_path) in line for line in (begin, end))
 
 
 @pytest.mark.parametrize(("silence_s", "lines"), [(0.0, 1), (3600.0, 0)])
-def test_a_log_gets_lines_of_work_that_lasts(capsys, monkeypatch, silence_s, lines):
+def test_a_log_gets_a_line_of_work_that_lasts(capsys, monkeypatch, silence_s, lines):
     monkeypatch.setattr(bars, "APPEARS_AFTER_S", silence_s)
     with bars.progress_bar(lines=True) as progress:
         progress.begin(3, "simulating")
-        progress.check()
-    assert capsys.readouterr().err.count("simulating: 0 of 3") == lines
+        progress.advance(3)
+        progress.begin(3, "comparing")
+    assert len(capsys.readouterr().err.splitlines()) == lines
 
 
-def test_work_that_ends_says_nothing_of_where_it_is_stored(capsys):
-    with bars.progress_bar(stored="a/place") as progress:
+def test_work_that_ends_says_nothing_of_how_it_goes_on(tmp_path, capsys):
+    with bars.progress_bar(stored=open_store(str(tmp_path))) as progress:
         progress.begin(1, "measuring")
         progress.advance()
-    assert "a/place" not in capsys.readouterr().err
+    assert "resume" not in capsys.readouterr().err
 
 
 def read_all(leader):

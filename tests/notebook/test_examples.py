@@ -10,9 +10,6 @@ import pytest
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "examples" / "notebooks").glob("*.ipynb"))
 MEASURES = "measure-and-explore.ipynb"
-NUMBER = re.compile(r"\d[\d,]*\.?\d*")
-TOLERANCE = 0.15
-"""Of figures: a prediction may become more exact before the notebooks run again."""
 
 
 def read(path):
@@ -70,9 +67,8 @@ def test_a_fresh_kernel_says_the_same(path):
             c for c, said in printed(committed).items() if said
         }
         return
-    before, after = printed(committed), printed(now)
-    for cell, said in before.items():
-        figures, others = (
-            [float(number.replace(",", "")) for number in NUMBER.findall(text)] for text in (said, after[cell])
-        )
-        assert others == pytest.approx(figures, rel=TOLERANCE, abs=1.0), cell
+    # What is committed is what the code says now: scripts/run_notebooks.py writes it.
+    assert printed(now) == printed(committed)
+    for kind in ("text/plain", "text/html"):
+        said = [[output.get("data", {}).get(kind) for _, output in outputs(one)] for one in (now, committed)]
+        assert said[0] == said[1]

@@ -4,8 +4,11 @@ import re
 import shutil
 
 import pytest
+from chart_answers import ANSWERS
 from rendered import profiles_page as page
+from waiting import until
 
+from sightline.answers.profile import profile_outline
 from sightline.charts.profile_charts import profile_chart
 from sightline.render import html
 from sightline.render.document import chart_page, document
@@ -114,3 +117,54 @@ def test_a_wide_table_scrolls_on_a_phone_and_keeps_its_sentences_readable(browse
     assert region.evaluate("one => one.scrollWidth > one.clientWidth")
     assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert region.locator("tbody td").nth(1).evaluate("one => one.clientWidth") > 150
+
+
+@pytest.fixture(scope="module")
+def pipelined():
+    return document("Step", html.outline_piece(profile_outline(ANSWERS["step"]())))
+
+
+@pytest.mark.parametrize("width", [1100, 700, 400])
+def test_charts_are_as_wide_as_their_place_and_follow_it(browser, tmp_path, pipelined, width):
+    tab, complaints = opened(browser, tmp_path, pipelined)
+    tab.set_viewport_size({"width": width, "height": 800})
+    ends = "[...document.querySelectorAll('.drawn')].map((one) => [one.clientWidth, one.firstElementChild.clientWidth])"
+    until(lambda: all(abs(place - chart) <= 12 for place, chart in tab.evaluate(ends)))
+    assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert complaints == []
+
+
+def test_rows_and_marks_of_one_key_point_at_each_other(browser, tmp_path, pipelined):
+    tab, _ = opened(browser, tmp_path, pipelined)
+    row = tab.locator("tr[data-key=mlp]").first
+    row.focus()
+    assert tab.locator("tr.picked").count() >= 1
+    marks = "[...document.querySelectorAll('.drawn path.passed')].map((one) => one.__data__.datum.key)"
+    assert tab.evaluate(marks)
+    assert "mlp" not in tab.evaluate(marks)
+    tab.locator("#chart-roofline path.passed").first.hover(force=True)
+    assert tab.locator("tr.picked").first.get_attribute("data-key") != "mlp"
+
+
+def test_the_time_of_a_pipeline_is_zoomed_within_its_ends(browser, tmp_path, pipelined):
+    tab, complaints = opened(browser, tmp_path, pipelined)
+    figure = tab.locator("figure:has(#chart-pipeline)")
+
+    def ticks():
+        return sorted(map(float, figure.locator("svg .role-axis-label").first.locator("text").all_text_contents()))
+
+    whole = ticks()
+    figure.get_by_label("zoom in").click()
+    assert ticks() != whole
+    box = figure.locator("svg .background").nth(1).bounding_box()
+    across, down = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    tab.mouse.move(across, down)
+    tab.mouse.down()
+    tab.mouse.move(across + 5000, down, steps=3)
+    tab.mouse.up()
+    # Nothing is before the start.
+    assert ticks()[0] == whole[0]
+    assert ticks()[-1] < whole[-1]
+    figure.get_by_label("show the whole time").click()
+    assert ticks() == whole
+    assert complaints == []

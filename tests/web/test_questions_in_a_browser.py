@@ -5,9 +5,10 @@ import os
 import re
 import subprocess
 import sys
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import urlsplit
 
 import pytest
+from opened_files import BENCH, REQUESTS
 from page_checks import ready
 
 pytestmark = pytest.mark.slow
@@ -35,14 +36,22 @@ def settle(page, change):
     page.wait_for_selector("#answer:not([aria-busy])")
 
 
+def field_of(page, label):
+    """A field of the form; automatic ones are unfolded first."""
+    field = page.locator("#ask").get_by_label(label, exact=True)
+    if not field.is_visible():
+        page.locator("#ask .left-out summary").first.click()
+    return field
+
+
 def fill(page, label, value):
     """Fill a field of the form and leave it."""
-    field = page.locator("#ask").get_by_label(label, exact=True)
+    field = field_of(page, label)
     settle(page, lambda: (field.fill(value), field.press("Tab")))
 
 
 def choose(page, label, value):
-    settle(page, lambda: page.locator("#ask").get_by_label(label, exact=True).select_option(value))
+    settle(page, lambda: field_of(page, label).select_option(value))
 
 
 def card(page, name):
@@ -85,7 +94,7 @@ def found_plan(page):
 
 
 def tab(page, name):
-    settle(page, page.get_by_role("tab", name=name).click)
+    settle(page, page.get_by_role("tab", name=name, exact=True).click)
     return page.locator("#panel")
 
 
@@ -122,15 +131,40 @@ def test_pre_training(page, tmp_path):
         assert re.search(r"[\d.,]+ m?s|[\d.]+ min", shown)[0] in said
     # 5. What does fp8 bring, and what does it risk?
     tab(page, "Time")
-    page.wait_for_selector("#answer .later table")
-    row = page.locator("#answer .later tr", has_text="dtype: fp8")
-    assert "numerics" in row.inner_text()
     settle(page, lambda: page.get_by_role("button", name="Pin as baseline").click())
-    page.wait_for_selector("#answer .later table")
-    settle(page, page.locator("#answer .later tr", has_text="dtype: fp8").get_by_role("link", name="Try").click)
+    row = page.locator("#answer .later tr", has_text="dtype: fp8")
+    row.wait_for()
+    assert "numerics" in row.inner_text()
+    settle(page, row.get_by_role("link", name="Try").click)
     assert "baseline" in card(page, "speed")
     agrees(page, tmp_path, *PLAN)
     settle(page, lambda: page.locator("[data-undo]").click())
+    # 6. torchtitan or Megatron, both as I would run them?
+    page.get_by_role("navigation", name="Views").get_by_role("link", name="Plan", exact=True).click()
+    page.wait_for_url("**/plan?**")
+    ready(page)
+    page.locator("#ask").get_by_text("Choices that are fixed").click()
+    fill(page, "framework", "megatron, torchtitan")
+    page.get_by_role("button", name="Find the best plan").click()
+    found_plan(page)
+    said = words(page.locator("#answer").inner_text())
+    assert re.search(r"framework (torchtitan|megatron) [-+][\d.]+ %", said)
+    page.locator("#answer table a").first.click()
+    page.wait_for_url("**/predict?**")
+    ready(page)
+    # 7. Give me the files to start.
+    panel = tab(page, "Files")
+    text = panel.locator("pre[data-file]").first.inner_text()
+    assert "torchrun" in text or "srun" in text
+    assert panel.get_by_role("button", name="save").count()
+    # 8. My first step took 1.9 s with tp 2, micro-batch 1: what does that change?
+    fill(page, "tensor parallel", "2")
+    fill(page, "micro batch", "1")
+    before = card(page, "speed")
+    tab(page, "Trust")
+    page.locator("#f-measured").fill("1.9")
+    settle(page, page.get_by_role("button", name="Correct the prediction").click)
+    assert "step 1.9 s" in card(page, "speed").replace("1.90", "1.9") != before
 
 
 def test_fine_tuning(page, tmp_path):
@@ -144,8 +178,87 @@ def test_fine_tuning(page, tmp_path):
     choose(page, "ZeRO stage", "")
     fill(page, "sequence length", "4096")
     fill(page, "global batch", "16")
+    fill(page, "samples", "50000")
+    fill(page, "lengths", "{distribution: lognormal, mean: 700, cv: 0.8}")
     fill(page, "adapter", "{kind: qlora, rank: 16}")
     agrees(page, tmp_path, *PLAN)
+    # 10. If not, what is the smallest change?
+    page.wait_for_selector("#answer .later table")
+    if "no" in card(page, "fits"):
+        change = page.locator("#answer .later tr", has=page.get_by_role("link", name="Try")).first
+        settle(page, change.get_by_role("link", name="Try").click)
+    assert "yes" in card(page, "fits")
+    # 11. How long?
+    assert re.search(r"[\d.]+ (h|hours|days|min)", card(page, "cost"))
+    agrees(page, tmp_path, *PLAN)
+    # 12. Would two 3090s be faster?
+    settle(page, lambda: page.get_by_role("button", name="Pin as baseline").click())
+    fill(page, "cluster", "2x rtx-3090")
+    assert re.search(r"(faster|slower|more|less)", card(page, "speed"))
+    agrees(page, tmp_path, *PLAN)
+    settle(page, lambda: page.locator("[data-undo]").click())
+    # 13. LLaMA-Factory's YAML for it.
+    panel = tab(page, "Files")
+    panel.get_by_text("with llama-factory").click()
+    assert any("finetuning_type: lora" in text for text in panel.locator("pre").all_text_contents())
+    # 14. It ran out of memory at step 40: why could that be?
+    panel = tab(page, "Memory")
+    assert "GiB" in panel.locator("h3:has-text('runs out of memory later') ~ p").first.inner_text()
+
+
+def test_serving(page):
+    page.goto("/serve")
+    ready(page)
+    fill(page, "model", "qwen3-235b-a22b-fp8")
+    fill(page, "cluster", "8x h200-sxm-141gb")
+    fill(page, "prompt tokens", "3000")
+    fill(page, "output tokens", "500")
+    fill(page, "TPOT at most", "40 ms")
+    # 16. With which engine and layout, and the command? 17. Disaggregated?
+    page.get_by_role("navigation", name="Views").get_by_role("link", name="Plan", exact=True).click()
+    page.wait_for_url("**/plan?**")
+    ready(page)
+    page.get_by_role("button", name="Find the best plan").click()
+    found_plan(page)
+    said = words(page.locator("#answer").inner_text())
+    assert re.search(r"framework (vllm|sglang|tensorrt-llm)", said)
+    assert "disaggregate" in said
+    assert page.locator("#answer pre[data-file]").count()
+    rate = float(re.search(r"([\d.]+) ?(?:requests)?/s", card(page, "speed"))[1])
+    page.locator("#answer table a").first.click()
+    page.wait_for_url("**/serve?**")
+    # 15. How many users do 8 x H200 serve?
+    choose(page, "find", "highest rate")
+    fill(page, "users think for", "30 s")
+    page.get_by_role("button", name="Simulate").click()
+    page.wait_for_selector("#answer:has-text('users')")
+    # 18. What happens at twice the rate?
+    choose(page, "find", "this load")
+    fill(page, "requests per second", f"{2 * rate:g}")
+    page.wait_for_selector("#answer:has-text('SLO missed')")
+    # 21. A picture of rate against latency for my boss.
+    choose(page, "find", "several rates")
+    fill(page, "rates", f"{rate / 2:g}, {rate:g}, {2 * rate:g}")
+    page.get_by_role("button", name="Simulate").click()
+    page.wait_for_selector("#answer svg:has-text('requests')")
+    # 19. Here is my trace of a day: does it hold?
+    choose(page, "find", "this load")
+    open_file(page, "day.csv", REQUESTS)
+    page.wait_for_selector('#answer [data-card="speed"]')
+    # 20. Here is my `vllm bench` result: how far off are you, and what now?
+    page.go_back()
+    ready(page)
+    open_file(page, "bench.json", json.dumps(BENCH))
+    page.wait_for_selector("#answer:has-text('anchored to bench.json')")
+
+
+def open_file(page, name, text):
+    with page.expect_file_chooser() as chosen:
+        page.get_by_role("button", name="Open", exact=True).click()
+    before = page.url
+    chosen.value.set_files({"name": name, "mimeType": "text/plain", "buffer": text.encode()})
+    page.wait_for_url(lambda url: url != before)
+    ready(page)
 
 
 def test_hardware(page, tmp_path):
@@ -154,8 +267,22 @@ def test_hardware(page, tmp_path):
     ready(page)
     fill(page, "model", "llama-3.1-405b")
     fill(page, "cluster", "64x b200-sxm-180gb")
+    fill(page, "tensor parallel", "8")
+    settle(page, lambda: page.get_by_role("button", name="Pin as baseline").click())
+    page.locator("#ask").get_by_text("Imagined device").click()
+    choose(page, "process node", "3nm")
+    choose(page, "memory", "hbm4")
+    fill(page, "memory stacks", "6")
+    assert re.search(r"(faster|slower) than the baseline", card(page, "speed"))
     agrees(page, tmp_path, *PLAN)
-
-
-def address(page):
-    return dict(parse_qsl(urlsplit(page.url).query))
+    # 23. Where does it bind, and what would the next dollar buy?
+    assert "%" in card(page, "bound")
+    panel = tab(page, "Sweep")
+    panel.get_by_role("heading", name="Effect of raising an input").wait_for()
+    # 24. How sure are you?
+    panel = tab(page, "Trust")
+    assert "80 %" in card(page, "speed")
+    assert "measured" in panel.inner_text()
+    # And of decode.
+    choose(page, "task", "generate")
+    agrees(page, tmp_path, *PLAN)

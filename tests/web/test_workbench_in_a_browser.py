@@ -55,8 +55,8 @@ def test_tabs_show_one_part_each_and_are_accessible(browser, server, width):
         page.goto("/predict")
         ready(page)
         for name in ("Memory", "Roofline", "Timeline", "Sweep", "Trust", "Files"):
-            settle(page, page.get_by_role("tab", name=name).click)
-            assert page.get_by_role("tab", name=name).get_attribute("aria-selected") == "true"
+            settle(page, page.get_by_role("tab", name=name, exact=True).click)
+            assert page.get_by_role("tab", name=name, exact=True).get_attribute("aria-selected") == "true"
             assert page.locator("#panel").inner_text().strip() or page.locator("#panel svg").count()
             assert_no_sideways_scroll(page)
             assert_accessible(page)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from sightline.answers import labels, summary, units
 from sightline.answers import outline as out
-from sightline.answers.changes import Linking, none_of, what_to_change
+from sightline.answers.changes import Linking, what_to_change
 from sightline.answers.profile import bound_by, costs, fits, profile_outline, short_answer, timed
 from sightline.explanation.answer import Advice, Explanation
 from sightline.prediction.roofline_table import RooflineRow, RooflineTable
@@ -65,9 +65,9 @@ def better(
 ) -> out.Section:
     """Return what to change, with links where ``link`` gives the addresses of changes; what does not help is said."""
     own = explanation.answer
-    found = what_to_change(own, explanation.advice, nearest, link=link, search=search)
     is_tried = bool(explanation.scenario) and (own is None or own.task is not OPERATOR)
-    return out.Section(parts=found or [out.Lines(title="What to change", lines=[none_of(own)] * is_tried)])
+    found = what_to_change(own, explanation.advice, nearest, link=link, search=search, is_tried=is_tried)
+    return out.Section(parts=found)
 
 
 def explained_answer(explanation: Explanation) -> list[out.Said]:

@@ -1,11 +1,11 @@
 """What to change: a line for each change that would help, and the sentences and commands behind them."""
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
-from sightline.answers import labels, units
 from sightline.answers import outline as out
-from sightline.profile import SERVING, Profile
+from sightline.answers import summary, units
+from sightline.profile import Profile
 from sightline.quantities import relative
 
 if TYPE_CHECKING:
@@ -16,17 +16,8 @@ Linking = Callable[["Advice"], str]
 """Returns the address that shows a change; empty for one that no address shows."""
 NOTHING_HELPS = "No candidate change gains more than its uncertainty."
 NOTHING_FITS = "No single change makes it fit."
+_TITLE = "What to change"
 _NUMERICS = "changes_numerics"
-
-
-class _Row(NamedTuple):
-    """A change in one line."""
-
-    change: str
-    effect: str
-    memory: str
-    risk: str
-    address: str = ""
 
 
 def what_to_change(
@@ -36,6 +27,7 @@ def what_to_change(
     *,
     link: Linking | None = None,
     search: str = "",
+    is_tried: bool = False,
 ) -> list[out.Part]:
     """Return a table of changes with effect, memory and risk, those that keep the numerics first; below it why.
 
@@ -45,85 +37,62 @@ def what_to_change(
         nearest: Plans that would fit in place of one that does not.
         link: Gives the addresses that show changes.
         search: The address of a search of all plans.
+        is_tried: Whether it is said where nothing helps.
     """
-    ranked = sorted(advice, key=lambda one: _NUMERICS in one.risks)
-    rows = [*(_of_advice(profile, one, link) for one in ranked), *(_of_plan(profile, one) for one in nearest)]
     is_unfit = profile is not None and profile.fits is False
-    last = [out.Link("Search all plans, about 2 s", search)] * bool(search)
-    if not rows and not last:
-        return []
-    linked = any(row.address for row in rows)
-    cells: list[list[out.Cell]] = [[*row[:4], *(_links(row) if linked else ())] for row in rows]
+    found = sorted(advice, key=lambda one: _NUMERICS in one.risks)
+    found += [_advised(profile, one) for one in nearest] if profile is not None else []
+    none = NOTHING_FITS if is_unfit else NOTHING_HELPS
+    if not found and not search:
+        return [out.Lines(title=_TITLE, lines=[none])] * is_tried
+    rows: list[list[out.Cell]] = [_row(one, link) for one in found] or [[none]]
     # A search comes before a change of the numerics that would only save memory.
-    at = 0 if is_unfit and (not ranked or _NUMERICS in ranked[0].risks) else len(cells)
-    cells[at:at] = [[one, *[""] * (5 if linked else 3)] for one in last]
-    steps = [
-        *(out.Step(one.sentence, one.command) for one in ranked),
-        *(out.Step(f"{labels.setting(one.set)}: {one.sentence}", one.command) for one in nearest),
-    ]
-    parts: list[out.Part] = [
-        out.Lines(lines=[] if rows else [none_of(profile)]),
-        out.Rows(
-            title="" if is_unfit else "What to change",
-            headings=("change", "effect", "memory", "risk", *("", "") * linked),
-            rows=cells,
-            numbers=False,
-        ),
-        out.Section(title="Why, and what to type", parts=[out.Steps(steps=steps)], is_folded=True, is_detail=True),
-    ]
-    if is_unfit and profile is not None:
-        from sightline.answers.profile import times_of_memory
-
-        needs = f"Does not fit: needs {times_of_memory(profile)}."
-        return [out.Section(parts=[out.Lines(lines=[needs], kind=out.BAD), *parts], kind=out.BAD)]
-    return [out.Section(parts=parts, kind="changes")]
+    rows.insert(0 if is_unfit and (not found or _NUMERICS in found[0].risks) else len(rows), [])
+    rows = [row or [out.Link("Search all plans, about 2 s", search)] for row in rows if row or search]
+    headings = ("change", "effect", "memory", "risk", "", "")[: max(4, *map(len, rows))]
+    rows = [[*row, *[""] * (len(headings) - len(row))] for row in rows]
+    steps = [out.Step(one.sentence, one.command) for one in found]
+    why = out.Section(
+        title="Why, and what to type",
+        parts=[out.Steps(steps=steps)] * bool(steps),
+        is_folded=True,
+        is_detail=not nearest,
+    )
+    needs = [f"Does not fit: needs {summary.times_of_memory(profile)}."] if is_unfit and profile is not None else []
+    table = out.Rows(title="" if is_unfit else _TITLE, headings=headings, rows=rows, numbers=False)
+    return [out.Section(parts=[out.Lines(lines=needs, kind=out.BAD), table, why], kind=out.BAD if needs else "changes")]
 
 
-def none_of(profile: Profile | None) -> str:
-    """Return the sentence that stands in place of changes."""
-    return NOTHING_FITS if profile is not None and profile.fits is False else NOTHING_HELPS
+def _advised(profile: Profile, one: "NearestPlan") -> "Advice":
+    """A plan that fits as a change."""
+    from sightline.answers.labels import setting
+    from sightline.explanation.answer import Advice
 
-
-def _of_advice(profile: Profile | None, one: "Advice", link: Linking | None) -> _Row:
-    from sightline.prediction.changes import said
-
-    effect = "" if profile is not None and not profile.whole_s else _effect(1.0 - one.gain)
-    return _Row(
-        said(one.set) if one.set else one.sentence.partition(".")[0],
-        effect,
-        _memory(profile, one.memory_bytes),
-        _risk(one),
-        link(one) if link else "",
+    own_s, found = float(profile.whole_s or 0.0), one.plan.profile
+    gain_s = own_s - float(found.whole_s or 0.0)
+    return Advice(
+        set=one.set,
+        gain_s=gain_s,
+        gain=gain_s / own_s if own_s else 0.0,
+        sentence=f"{setting(one.set)}: {one.sentence}",
+        command=one.command,
+        memory_bytes=float(found.memory_bytes["total"]),
     )
 
 
-def _of_plan(profile: Profile | None, one: "NearestPlan") -> _Row:
-    found = one.plan.profile
-    own_s = 0.0 if profile is None else float(profile.whole_s or 0.0)
-    effect = _effect(float(found.whole_s) / own_s) if own_s else ""
-    return _Row(labels.setting(one.set), effect, _memory(found, float(found.memory_bytes["total"])), "none")
+def _row(one: "Advice", link: Linking | None) -> list[out.Cell]:
+    """A change with its effect, memory and risk; with an address what shows it, and what keeps it as the baseline."""
+    from sightline.prediction.changes import said
 
-
-def _effect(ratio: float) -> str:
-    return "as fast" if abs(ratio - 1.0) < 1e-3 else relative(ratio)
-
-
-def _memory(profile: Profile | None, needed: float | None) -> str:
-    if profile is None or not needed or profile.task is SERVING:
-        return units.NOTHING
-    return f"{units.gib(needed).removesuffix(' GiB')} of {units.gib(float(profile.usable_bytes))}"
-
-
-def _risk(one: "Advice") -> str:
-    if _NUMERICS in one.risks:
-        return "numerics: check quality"
-    return "other samples" if any(key.startswith("workload.") for key in one.set) else "none"
-
-
-def _links(row: _Row) -> Iterator[out.Cell]:
-    """What shows the change, and what keeps it as the baseline."""
-    if not row.address:
-        yield from ("", "")
-        return
-    yield out.Link("Try", row.address, f"Try {row.change}")
-    yield out.Link("Pin", row.address.partition("?")[2], f"Pin {row.change}", pins=True)
+    change, address = said(one.set) if one.set else one.sentence.partition(".")[0], link(one) if link else ""
+    risk = "other samples" if any(key.startswith("workload.") for key in one.set) else "none"
+    cells: list[out.Cell] = [
+        change,
+        relative(1.0 - one.gain) if abs(one.gain) > 1e-3 else "as fast",
+        units.gib(one.memory_bytes) if one.memory_bytes else units.NOTHING,
+        "numerics: check quality" if _NUMERICS in one.risks else risk,
+    ]
+    if address:
+        pin = out.Link("Pin", address.partition("?")[2], f"Pin {change}", pins=True)
+        cells += [out.Link("Try", address, f"Try {change}"), pin]
+    return cells

@@ -98,9 +98,7 @@ class Said:
     detail: str = ""
     """What is read second."""
     bar: Sequence[Bar] = ()
-    """Parts of a whole."""
-    is_limited: bool = False
-    """Whether the bar ends at a limit, beyond which its parts may reach."""
+    """Parts of a whole; those of a card that says whether it fits may be more than that."""
     whisker: Whisker | None = None
     change: str = ""
     """How the value differs from that of a baseline."""
@@ -209,8 +207,6 @@ class Step(NamedTuple):
 
     sentence: str
     command: str = ""
-    brings: str = ""
-    """What it brings, in a few words."""
     link: Link | None = None
     """The page that shows it, in place of the command."""
 

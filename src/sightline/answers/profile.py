@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 from sightline.answers import labels, summary, units
 from sightline.answers import outline as out
 from sightline.answers.changes import what_to_change
+from sightline.prediction.changes import RUNS_OUT_LATER, largest_part
 from sightline.profile import COMMUNICATION, SERVING, Profile, overlapped_s, seconds_by_limit
-from sightline.profile.metrics import OPERATOR, STATISTICS, limits_in_words
+from sightline.profile.metrics import STATISTICS, limits_in_words
 from sightline.quantities import Number, percent, relative
 
 if TYPE_CHECKING:
@@ -21,8 +22,6 @@ COST = "cost"
 """The key of the card of costs."""
 _LEAST_SHARE = 0.005
 """Of the time, from which on a limit is named."""
-IF_IT_FITTED = "if it fitted"
-"""Said of what a plan that does not fit would reach."""
 _LIMITS = {"memory": "memory bandwidth"}
 """Names of limits that are not their keys."""
 _SAME = 1e-3
@@ -82,16 +81,10 @@ def short_answer(profile: Profile, baseline: Profile | None = None) -> Iterator[
     fit would reach is faint.
     """
     baseline = baseline if baseline is not None and baseline.task is profile.task else None
-    lines = [
-        *fits(profile, baseline),
-        *_speed(profile, baseline),
-        *_bound(profile, baseline),
-        *costs(profile, baseline),
-    ]
-    for line in lines:
-        if_it_fitted = " · ".join(filter(None, (IF_IT_FITTED, line.detail)))
+    for line in (line for card in (fits, _speed, _bound, costs) for line in card(profile, baseline)):
         is_idle = profile.fits is False and line.key != "fits"
-        yield replace(line, detail=if_it_fitted, kind=out.FAINT) if is_idle else line
+        detail = "if it fitted" + f" · {line.detail}" * bool(line.detail)
+        yield replace(line, detail=detail, kind=out.FAINT) if is_idle else line
     yield from objective(profile)
     yield from rests_on(profile)
     if profile.advice and (profile.task is SERVING or summary.memory_needed(profile)[0] <= profile.usable_bytes):
@@ -118,25 +111,23 @@ def fits(profile: Profile, baseline: Profile | None = None) -> Iterator[out.Said
     low, high = profile.interval.get("memory_bytes.total", (None, None))
     likely = f"; {percent(profile.fits_probability)} likely to fit" if profile.tight else ""
     span = f" (80 %: {_gib(low)} to {units.gib(float(high))}{likely})" if low and high else ""
-    held = f"{_gib(needed)} of {units.gib(usable)}{span}"
+    details = [f"{_gib(needed)} of {units.gib(usable)}{span}"]
     parts = [out.Bar("memory_bytes", "needed", units.gib(needed), needed / usable)]
-    details = [held]
-    if cache and profile.fits:
+    if not profile.fits:
+        part, size = largest_part(profile)
+        largest = f"largest part {summary.LABELS.get(part, part)}, {units.gib(size)}"
+        details = [f"needs {summary.times_of_memory(profile)}: {details[0]}", largest]
+    elif cache:
         parts.append(out.Bar("kv_cache", "KV cache", units.gib(cache), cache / usable))
         details.append(f"{units.gib(cache)} left for the KV cache")
-    if not profile.fits:
-        details = [f"needs {times_of_memory(profile)}: {held}", _largest(profile)]
-    value = {"yes": "yes", "tight": "tight"}.get(profile.fit if profile.fits else "", "no")
-    kind = out.BAD if profile.fits is False else out.PERHAPS if profile.tight else out.GOOD
     yield out.Said(
         asks="fits",
         key="fits",
-        value=value,
-        kind=kind,
-        detail=" · ".join(filter(None, details)),
+        value="no" if not profile.fits else "tight" if profile.tight else "yes",
+        kind=out.BAD if not profile.fits else out.PERHAPS if profile.tight else out.GOOD,
+        detail=" · ".join(details),
         bar=parts,
-        is_limited=True,
-        **_against(baseline, lambda one: summary.memory_needed(one)[0], profile, "less memory", "more memory"),
+        **_against(baseline, profile, lambda one: summary.memory_needed(one)[0], "less memory", "more memory"),
     )
 
 
@@ -144,23 +135,12 @@ def _gib(size: Number) -> str:
     return units.gib(float(size)).removesuffix(" GiB")
 
 
-def times_of_memory(profile: Profile) -> str:
-    """Return how much a plan that does not fit needs of what its devices have."""
-    times = summary.memory_needed(profile)[0] / float(profile.usable_bytes)
-    if times <= 1.0:
-        return "more than what is left" if profile.host_fits else "more host memory for its offloaded state"
-    return f"{units.digits(times, 2 if times < 100 else 3)} x the memory of these devices"
-
-
-def _largest(profile: Profile) -> str:
-    from sightline.prediction.changes import largest_part
-
-    part, size = largest_part(profile)
-    return f"largest part {summary.LABELS.get(part, part)}, {units.gib(size)}"
-
-
 def _against(
-    baseline: Profile | None, measure: Callable[[Profile], float | None], own: Profile, less: str, more: str
+    baseline: Profile | None,
+    own: Profile,
+    measure: Callable[[Profile], Any],
+    less: str = "faster",
+    more: str = "slower",
 ) -> dict[str, Any]:
     """The difference of a figure of which less is better to that of a baseline."""
     before, now = (None if one is None else measure(one) for one in (baseline, own))
@@ -173,53 +153,47 @@ def _against(
 
 
 def _speed(profile: Profile, baseline: Profile | None) -> Iterator[out.Said]:
-    phrases = summary.speed(profile) if profile.task is not SERVING or profile.completed else []
-    keys = summary.speed_keys(profile)
-    main = keys[0] if keys else ""
-    key = next((key for key in keys if profile.task.declared(key).unit == "s" and key in profile.interval), "")
-    low, high = profile.interval.get(key, (0.0, 0.0))
-    said = (
-        f"80 % interval of the {profile.task.declared(key).spoken}: {summary.interval_of(profile, key)}" if key else ""
-    )
-
-    def pace(one: Profile) -> float | None:
-        """Seconds, or the reciprocal of a rate."""
-        figure = one.figure(main) if main else None
-        return float(figure if profile.task is OPERATOR else 1.0 / figure) if figure else None
-
+    said = summary.speed(profile) if profile.task is not SERVING or profile.completed else {}
+    if not said:
+        yield out.Said(asks="speed", key="speed", value="no request answered", kind=out.BAD)
+        return
+    main, *_ = said
+    timed_key = next((key for key in said if "(80 %" in said[key]), None)
+    whisker = None
+    if timed_key is not None:
+        low, high = profile.interval[timed_key]
+        label = f"80 % interval of the {profile.task.declared(timed_key).spoken}: {said[timed_key]}"
+        whisker = out.Whisker(float(low), float(profile.figure(timed_key)), high and float(high), label)
     yield out.Said(
         asks="speed",
         key="speed",
-        value=phrases[0].removeprefix("time ") if phrases else "no request answered",
-        detail=" · ".join(phrases[1:]),
-        kind="" if phrases else out.BAD,
-        whisker=out.Whisker(float(low), float(profile.figure(key)), None if high is None else float(high), said)
-        if key
-        else None,
-        **_against(baseline, pace, profile, "faster", "slower"),
+        value=said[main].removeprefix("time "),
+        detail=" · ".join(list(said.values())[1:]),
+        whisker=whisker,
+        # A rate counts as the time of a token.
+        **_against(
+            baseline, profile, lambda one: one.figure(main) and one.figure(main) ** (1 if main == "time_s" else -1)
+        ),
     )
 
 
 def _bound(profile: Profile, baseline: Profile | None) -> Iterator[out.Said]:
-    said, before = (
-        None if one is None else bound_by(_limits(one), summary.bound_by(one)) for one in (profile, baseline)
-    )
-    if said is not None and profile.bottleneck is not None:
-        is_other = before is not None and before.value != said.value
-        yield replace(said, change=f"baseline: {before.value}") if before is not None and is_other else said
+    if profile.bottleneck is not None:
+        said, before = (one and bound_by(seconds_by_limit(one), summary.bound_by(one)) for one in (profile, baseline))
+        is_other = said and before and before.value != said.value
+        yield replace(said, change=f"baseline: {before.value}") if is_other else said
 
 
-def _limits(profile: Profile) -> dict[str, float]:
-    """Shares of the time by limit; empty where they are not known."""
-    limits = {limit: float(seconds) for limit, seconds in seconds_by_limit(profile).items()}
-    whole = sum(limits.values())
-    return {limit: seconds / whole for limit, seconds in limits.items()} if whole else {}
-
-
-def bound_by(limits: Mapping[str, float], otherwise: str = "") -> out.Said:
-    """Return the card of what binds, by the shares of limits: largest first, without those of next to nothing."""
-    ranked = sorted(((of, share) for of, share in limits.items() if share >= _LEAST_SHARE), key=lambda each: -each[1])
-    parts = [out.Bar(of, _LIMITS.get(of, of.replace("_", " ")), percent(share), share) for of, share in ranked]
+def bound_by(limits: Mapping[str, Number], otherwise: str = "") -> out.Said:
+    """Return the card of what binds, by seconds or shares of limits: largest first, without those that hardly do."""
+    whole = float(sum(limits.values())) or 1.0
+    parts = [
+        out.Bar(
+            of, _LIMITS.get(of, of.replace("_", " ")), percent(float(limits[of]) / whole), float(limits[of]) / whole
+        )
+        for of in sorted(limits, key=lambda of: -float(limits[of]))
+        if float(limits[of]) >= _LEAST_SHARE * whole
+    ]
     said = [f"{part.label} {part.value}" for part in parts] or [otherwise]
     return out.Said(asks="bound by", key="bound", value=said[0], detail=", ".join(said[1:]), bar=parts)
 
@@ -264,7 +238,7 @@ def costs(profile: Profile, baseline: Profile | None = None) -> Iterator[out.Sai
         key=COST,
         value=f"{units.money(usd)} per million tokens" if usd else "no price",
         detail=" · ".join(details),
-        **_against(baseline, summary.usd_per_million, profile, "cheaper", "more expensive"),
+        **_against(baseline, profile, summary.usd_per_million, "cheaper", "more expensive"),
     )
 
 
@@ -324,8 +298,6 @@ def _sentences(profile: Profile, *, is_advised: bool) -> Iterator[str]:
     # The first stands in the short answer.
     yield from () if is_advised else profile.advice[1:]
     if profile.fits and profile.tight:
-        from sightline.prediction.changes import RUNS_OUT_LATER
-
         yield RUNS_OUT_LATER
     yield from summary.measured_sentences(profile)
     yield from summary.anchor_sentences([profile])
@@ -333,15 +305,16 @@ def _sentences(profile: Profile, *, is_advised: bool) -> Iterator[str]:
 
 def figures_table(profile: Profile) -> out.Rows:
     """Return every figure that no card shows, with its 80 % interval."""
-    task, shown = profile.task, {*summary.speed_keys(profile), "usd_per_hour", "cost_usd_per_million_tokens"}
-    shown |= {"total_tokens", "run_time_s", "cost_usd"}
+    task, costs = profile.task, ("cost_usd_per_million_tokens", "total_tokens", "run_time_s", "cost_usd")
+    shown = {*summary.speed(profile), *costs}
     keys = [key for key in dict.fromkeys((*task.headline, *task.details, *task.totals)) if key not in shown]
     rows = [
-        (task.declared(key).spoken, value, summary.interval_of(profile, key))
+        (task.declared(key).spoken, value, summary.interval_of(profile, key), task.declared(key).meaning)
         for key in keys
         if (value := summary.figure(profile, key)) != units.NOTHING
     ]
-    return out.Rows(title="All figures", headings=("figure", "value", "80 %"), rows=rows, is_folded=True)
+    headings, numbers = ("figure", "value", "80 %", "meaning"), (False, True, True, False)
+    return out.Rows(title="All figures", headings=headings, rows=rows, numbers=numbers, is_folded=True)
 
 
 def _requests(profile: Profile) -> Iterator[out.Rows]:

@@ -111,17 +111,14 @@ _SPEED = {
 """How fast it is, by task: what is read first, and what goes with it."""
 
 
-def speed_keys(profile: Profile) -> list[str]:
-    """Return the figures that say how fast it is, the main one first; percentiles are those of the objective."""
-    promised = _promised_percentiles([profile])
-    keys = (key.replace(".p90", f".{promised}") for key in _SPEED[profile.task.name])
-    return [key for key in keys if profile.figure(key) is not None]
-
-
-def speed(profile: Profile) -> list[str]:
-    """Return these figures as phrases, times with their 80 % intervals."""
-    spans = {k: interval_of(profile, k) for k in speed_keys(profile) if profile.task.declared(k).unit == "s"}
-    return [_phrase(profile, k) + (f" (80 %: {spans[k]})" if spans.get(k) else "") for k in speed_keys(profile)]
+def speed(profile: Profile) -> dict[str, str]:
+    """Return these figures as phrases, times with their 80 % intervals; percentiles are those of the objective."""
+    promised, found = _promised_percentiles([profile]), {}
+    for key in (key.replace(".p90", f".{promised}") for key in _SPEED[profile.task.name]):
+        if profile.figure(key) is not None:
+            span = interval_of(profile, key) if profile.task.declared(key).unit == "s" else ""
+            found[key] = _phrase(profile, key) + (f" (80 %: {span})" if span else "")
+    return found
 
 
 def _phrase(profile: Profile, key: str) -> str:
@@ -143,7 +140,7 @@ def usd_per_million(profile: Profile) -> float | None:
 
 def in_a_line(profile: Profile) -> str:
     """Return the headline as one line of a chart's subtitle."""
-    return " · ".join([*speeds(profile), f"bound by {bound_by(profile)}", fit_sentence(profile)])
+    return " · ".join([*speeds(profile), f"bound by {bound_by(profile)}", f"fits: {profile.fit}"])
 
 
 def compared(profiles: Sequence[Profile]) -> list[Column]:
@@ -292,16 +289,12 @@ def memory_needed(profile: Profile) -> tuple[float, float]:
     return float(profile.memory_bytes["total"]) - cache, cache
 
 
-def fit_sentence(profile: Profile) -> str:
-    """Return whether the fullest device's memory is enough, with both figures; tight where an interval says perhaps.
-
-    What is offloaded may be more than the memory of the hosts.
-    """
-    (needed, cache), usable = memory_needed(profile), float(profile.usable_bytes)
-    unfit = "fits, but not its offloaded state" if needed <= usable else "does not fit"
-    verdict = ("fits" if profile.fits else unfit) + (", tight" if profile.tight else "")
-    kept = f" without the KV cache ({units.gib(cache)})" if cache else ""
-    return f"{verdict}: {units.gib(needed)} of {units.gib(usable)}{kept}"
+def times_of_memory(profile: Profile) -> str:
+    """Return how much a plan that does not fit needs of what its devices have."""
+    times = memory_needed(profile)[0] / float(profile.usable_bytes)
+    if times <= 1.0:
+        return "more than what is left" if profile.host_fits else "more host memory for its offloaded state"
+    return f"{units.digits(times, 2 if times < 100 else 3)} x the memory of these devices"
 
 
 def parts(keys: Iterable[str], values: Mapping[str, Any], whole: float) -> list[Part]:

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sightline.answers import labels, summary
+from sightline.answers import labels, summary, units
 from sightline.charts import figure
-from sightline.charts.drawing import FAINT, GOOD, LINES, SCREEN, Room, basis
+from sightline.charts.drawing import FAINT, GOOD, INK, LINES, SCREEN, WARNING, Room, basis
 from sightline.profile import GENERATION, Profile
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 LEAST_POINTS = 3
 """Different values from which there is a curve."""
 _MOST_LINES = 10
+_RATE_HEIGHT = 260
 _FROM_DEVICES = ("plan.data_parallel", "plan.replicas", "workload.global_batch", "plan.zero_stage_groups")
 """What follows from the number of devices."""
 _CIRCLES = {"symbolType": "circle", "symbolOpacity": 1}
@@ -256,10 +257,11 @@ def rate_chart(profiles: Sequence[Profile], room: Room = SCREEN) -> dict[str, An
     # Answers of one token have no time per token.
     keys = [key for key in divisors if any(profile.figure(f"{key}.mean") is not None for profile in profiles)]
     panels = [_rate_panel(profiles, key, divisors[key], room) for key in keys]
+    slo = profiles[0].scenario.workload.slo
     has_bands = any(f"{key}.p90" in profile.interval for key in keys for profile in profiles)
     lines = [
         "Bands are 80 % intervals of the 90th percentile." if has_bands else "",
-        "Shaded: within the SLO. Hollow points miss it." if profiles[0].scenario.workload.slo else "",
+        f"Shaded: within the SLO, for {slo.percentile:g} % of requests. Hollow points miss it." if slo else "",
         basis([profile.evidence for profile in profiles]),
     ]
     title = labels.common_title([p.scenario for p in profiles])
@@ -294,10 +296,30 @@ def _rate_panel(profiles: Sequence[Profile], key: str, divisor: float, room: Roo
     if limit is not None:
         box = [{"top": limit, "bottom": low}]
         marks = [figure.mark("rect", box, y="bottom", y2="top", color=GOOD, opacity=0.12), *marks]
-        marks.append(figure.threshold({"line": "SLO", "time_s": limit}, y="time_s"))
+        row = {"line": "SLO", "time_s": limit, "text": f"SLO {units.seconds(limit)}"}
+        above = {"x": {"value": 4}, "dx": 0, "dy": -4, "baseline": "bottom", "color": WARNING}
+        marks += [figure.threshold(row, y="time_s"), figure.words([row], y="time_s", **above)]
+    if slo is not None:
+        marks += _capacity(profiles)
     unit = "seconds" if divisor == 1.0 else "milliseconds"
     y = figure.logarithmic(unit, low, high, divisor)
-    return figure.Panel(title=TIMES[key], x=ANSWERED, y=y.clamped(), marks=marks, width=room.plot(330), height=260)
+    return figure.Panel(
+        title=TIMES[key], x=ANSWERED, y=y.clamped(), marks=marks, width=room.plot(330), height=_RATE_HEIGHT
+    )
+
+
+def _capacity(profiles: Sequence[Profile]) -> list[figure.Mark]:
+    """A line at the highest rate that meets the objective: the searched one, or the highest of those drawn; or none."""
+    rates = [float(profile.requests_per_s) for profile in profiles]
+    searched = max((float(profile.capacity_requests_per_s or 0.0) for profile in profiles), default=0.0)
+    rate = searched or max((rate for rate, p in zip(rates, profiles, strict=True) if summary.keeps_slo(p)), default=0.0)
+    if not rate:
+        return []
+    said = "capacity" if searched else "meets the SLO up to"
+    row = {"line": said, "requests_per_s": rate, "text": f"{said} {units.digits(rate)}/s"}
+    side = {"align": "right", "dx": -5} if rate > (min(rates) + max(rates)) / 2 else {}
+    low = {"y": {"value": _RATE_HEIGHT - 9}, "x": "requests_per_s", **side}
+    return [figure.threshold(row, INK, x="requests_per_s"), figure.words([row], **low)]
 
 
 ANSWERED = figure.Axis(title="answered requests per second", scale={"nice": False, "zero": False, "padding": 10})

@@ -6,13 +6,14 @@ memory, or of the network, as their bytes per second are below its bandwidth.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from math import atan2, degrees, log
+from math import log, pi
 from typing import Any, NamedTuple
 
 from sightline.answers import labels, summary, units
 from sightline.answers.analyses import ridges
 from sightline.charts import figure
 from sightline.charts.drawing import FAINT, INK, LINE, PHASE_COLORS, REST, SCREEN, Room, basis, rounded
+from sightline.charts.plan_chart import Box, overlap
 from sightline.explanation.limits import peaks_of
 from sightline.prediction.roofline_table import RooflineRow, RooflineTable
 from sightline.profile import IDLE_PHASES, Profile, Row
@@ -30,6 +31,10 @@ _ALONG = {"L2": 0.3, "DRAM": 0.66, "links": 0.5, "network": 0.5}
 _EDGE = 2.5
 """Where, over the lower end of the axis, the left edge ends, in which operators without FLOPs stand."""
 _MOST_TABLES = 12
+_LEAST_NAMED, _MOST_NAMED = 0.02, 6
+"""Share of the time from which an operator has its name, and how many have."""
+_LETTER, _LINE = 6.0, 13
+"""Pixels of a letter and of a line of a name."""
 _PLACE = {"x": "flop_per_byte", "y": "flop_per_s"}
 Ends = tuple[float, float]
 
@@ -59,7 +64,8 @@ def operator_roofline(profile: Profile, room: Room = SCREEN) -> dict[str, Any] |
     if not points:
         return None
     x, y = _axes(x_ends, y_ends)
-    marks = [*_roofs(profile, peaks, x_ends, y_ends, room), _dots(points, room)]
+    roofs = [*_roofs(profile, peaks, x_ends, y_ends)]
+    marks = [*roofs, _dots(points, room), *_named(points, roofs, x, y, room)]
     panel = figure.Panel(x=x, y=y, marks=marks, width=room.plot(_WIDTH), height=_HEIGHT)
     return figure.specification(panel, labels.title(profile.scenario), _lines(profile, room), room)
 
@@ -178,9 +184,7 @@ def _dots(points: Sequence[dict[str, Any]], room: Room) -> figure.Mark:
     look: dict[str, Any] = {"columns": 5 if room.side_by_side else 2, "labelLimit": 150}
     grey = {"symbolFillColor": REST, "symbolStrokeColor": REST, "symbolOpacity": 1}
     phase_looks = {phase: named[phase] for phase in phases}
-    most = max(point["share"] for point in points) or 1.0
-    sizes = [28, 620] if room.side_by_side else [18, 320]
-    scale = {"domain": [0, most], "range": sizes}
+    scale = {"domain": [0, _most(points)], "range": _sizes(room)}
     return figure.mark(
         "point",
         points,
@@ -203,18 +207,60 @@ def _dots(points: Sequence[dict[str, Any]], room: Room) -> figure.Mark:
     )
 
 
+def _most(points: Sequence[Mapping[str, Any]]) -> float:
+    return max(point["share"] for point in points) or 1.0
+
+
+def _sizes(room: Room) -> Ends:
+    """The areas of points without a share of the time and with the largest."""
+    return (28, 620) if room.side_by_side else (18, 320)
+
+
+def _named(
+    points: Sequence[dict[str, Any]], roofs: Sequence[figure.Mark], x: figure.Axis, y: figure.Axis, room: Room
+) -> Iterator[figure.Mark]:
+    """The names of the operators that take most of the time, where they overlap neither marks nor other texts."""
+    (least, largest), most, width = _sizes(room), _most(points), room.plot(_WIDTH)
+
+    def box(row: Mapping[str, Any], right: float, down: float, wide: float, high: float) -> Box:
+        """A box of some size around what lies so far from a place."""
+        left, top = x.place(row["flop_per_byte"]) * width + right, (1 - y.place(row["flop_per_s"])) * _HEIGHT + down
+        return left - wide / 2, top - high / 2, left + wide / 2, top + high / 2
+
+    across = {id(one): 2 * ((least + (largest - least) * one["share"] / most) / pi) ** 0.5 + 4 for one in points}
+    taken = [box(one, 0, 0, across[id(one)], across[id(one)]) for one in points]
+    texts = ((row, roof.style.get("align")) for roof in roofs if roof.kind == "text" for row in roof.rows)
+    for row, align in texts:
+        # Those of slopes are turned; that of a peak ends at the edge.
+        wide = len(row["text"]) * _LETTER
+        taken.append(box(row, -wide / 2, -9, wide, 18) if align else box(row, 0, 0, wide, wide / 2))
+    for one in sorted(points, key=lambda one: -float(one["share"]))[:_MOST_NAMED]:
+        text, far = f"{one['key']}: {one['operator']}", across[id(one)] / 2 + _LINE / 2
+        wide = len(text) * _LETTER
+        for down in (far, -far, 2 * far, 3 * far, 4 * far):
+            place = box(one, 0, down, wide, _LINE)
+            inside = place[0] >= 0 and place[2] <= width and place[3] <= _HEIGHT
+            if one["share"] >= _LEAST_NAMED and inside and not any(overlap(place, other) for other in taken):
+                taken.append(place)
+                row = {key: one[key] for key in _PLACE.values()} | {"text": text}
+                yield figure.words([row], **_PLACE, align=None, dx=0, dy=down, baseline="middle")
+                break
+
+
 def _roof(name: str, places: Sequence[tuple[float, float]], **looks: Any) -> figure.Mark:
     """The line of a roof through places: an intensity with the rate that it allows."""
     rows = [{"roof": name, "flop_per_byte": intensity, "flop_per_s": rate} for intensity, rate in places]
     return figure.mark("line", rows, **_PLACE, **{"color": INK, "strokeWidth": 1.8, **looks})
 
 
-def _roofs(profile: Profile, peaks: Mapping[str, float], x: Ends, y: Ends, room: Room) -> Iterator[figure.Mark]:
+def _roofs(profile: Profile, peaks: Mapping[str, float], x: Ends, y: Ends) -> Iterator[figure.Mark]:
     """A slope for every level, a ceiling for every type, with their names."""
     (low, high), (bottom, top), peak = x, y, max(peaks.values())
     edge = {"flop_per_byte": low, "end": low * _EDGE, "flop_per_s": bottom, "top": top}
     yield figure.mark("rect", [edge], x2="end", y2="top", color=LINE, opacity=0.7, **_PLACE)
-    angle = -degrees(atan2(_HEIGHT / log(top / bottom), room.plot(_WIDTH) / log(high / low))) % 360
+    # The slope follows the width, which a page may change.
+    rise, run = _HEIGHT / log(top / bottom), log(high / low)
+    angle = {"expr": f"360 - atan2({rise!r}, width / {run!r}) * 180 / PI"}
     above = {"baseline": "bottom", "dx": 0, "dy": -4}
     levels = roofs_of(profile)
     for position, (name, bandwidth) in enumerate(levels):

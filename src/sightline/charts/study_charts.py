@@ -1,14 +1,27 @@
 """The pictures of a study, below each other."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from sightline.answers import labels
 from sightline.answers.analyses import LABELS
-from sightline.charts.drawing import SCREEN, Room, basis
-from sightline.charts.figure import Group, Panel, mark, message, specification
+from sightline.answers.study import Quantity, numeric
+from sightline.charts.drawing import LINES, SCREEN, Room, basis
+from sightline.charts.figure import (
+    Group,
+    Panel,
+    axis,
+    colored,
+    curve,
+    interval,
+    mark,
+    message,
+    quantity,
+    specification,
+)
 from sightline.charts.study_bars import bars, factors, stacks, tornado
-from sightline.charts.study_lines import lines, points
+from sightline.charts.study_lines import lines, names_below, points
 from sightline.charts.study_maps import heat_map
 from sightline.charts.study_table import Picture
 from sightline.exploration.study_answer import Column, Figure, StudyAnswer
@@ -95,29 +108,72 @@ def sweep_chart(profiles: Sequence[Profile], room: Room = SCREEN) -> dict[str, A
     keys = [key for key in varied[0] if key not in _FOLLOWING]
     if len(keys) != 2 or any(isinstance(row[key], list | dict) or row[key] is None for row in varied for key in keys):
         return None
-    down, across = keys
-    pairs = {(row[down], row[across]) for row in varied}
-    sides = [len({row[key] for row in varied}) for key in keys]
-    if len(pairs) != len(profiles) or min(sides) < 2:
+    if min(len({row[key] for row in varied}) for key in keys) < 2:
         return None
-    best = task.rates[0] if task.rates else task.whole
-    figure = task.figures[best]
-    columns: dict[str, list[Any]] = {key.rpartition(".")[2]: [row[key] for row in varied] for key in keys}
+    return swept_chart((profiles, [{key: row[key] for key in keys} for row in varied]), room)
+
+
+def swept_chart(
+    answer: tuple[Sequence[Profile], Sequence[Mapping[str, Any]]], room: Room = SCREEN, key: str = ""
+) -> dict[str, Any] | None:
+    """Return a line with its 80 % interval over one swept key, or a map over two.
+
+    None where other keys than one or two were swept, or a combination occurs twice.
+
+    Args:
+        answer: Profiles of one task, and of each its values of the keys that were swept, by dotted key.
+        room: How large it may be.
+        key: The result that is shown; by default the rate of the task, or its time.
+    """
+    profiles, cells = answer
+    task, keys = profiles[0].task, list(cells[0])
+    names = [one.rpartition(".")[2] for one in keys]
+    places = {tuple(str(cell[one]) for one in keys) for cell in cells}
+    if len(keys) not in (1, 2) or len(places) < len(cells) or len({*names}) < len(names):
+        return None
+    key = key or (task.rates[0] if task.rates else task.whole)
+    figure = task.figures[key]
     fits = [bool(profile.fits) for profile in profiles]
-    # A rate that no device has the memory for would stand out as the best.
-    shown = [fit or not any(fits) for fit in fits]
-    columns[best] = [profile.figure(best) if one else None for profile, one in zip(profiles, shown, strict=True)]
-    if len(columns) != 3:
-        return None
-    y, x = (key.rpartition(".")[2] for key in keys)
-    about = {best: Column(label=figure.label, unit=figure.unit)}
-    about |= {name: Column(label=name.replace("_", " ")) for name in (x, y)}
+    ends = [(float(low), float(high)) for p in profiles for low, high in [p.interval.get(key) or (0.0, None)] if high]
+    said = figure.label[:1].upper() + figure.label[1:]
+    about = {name: Column(label=name.replace("_", " ")) for name in names}
+    named = f"{said} by {' and '.join(about[name].label for name in reversed(names))}"
+    if len(keys) == 1:
+        chart: Panel | Group = _line(profiles, [cell[keys[0]] for cell in cells], names[0], key, named, room)
+        interval = ("band" if numeric([cell[keys[0]] for cell in cells]) else "thin line") if ends else ""
+        unfit = "" if all(fits) else "Hollow points do not fit in memory."
+    else:
+        # A rate that no device has the memory for would stand out as the best.
+        shown = [
+            profile.figure(key) if fit or not any(fits) else None for profile, fit in zip(profiles, fits, strict=True)
+        ]
+        table = {name: [cell[one] for cell in cells] for name, one in zip(names, keys, strict=True)} | {key: shown}
+        drawn = Figure(kind="map", title=named, x=names[1], y=(names[0], key), missing="does not fit")
+        about[key] = Column(label=figure.label, unit=figure.unit)
+        chart = heat_map(Picture(table=table, about=about, figure=drawn, room=room))
+        interval = f"up to ± {percent(max((high / low) ** 0.5 - 1 for low, high in ends))}" if ends else ""
+        unfit = "" if any(fits) else "None of these fit in memory."
     title = labels.common_title([profile.scenario for profile in profiles])
-    named = f"{figure.label[:1].upper()}{figure.label[1:]} by {x.replace('_', ' ')} and {y.replace('_', ' ')}"
-    shown_as = Figure(kind="map", title=named, x=x, y=(y, best))
-    chart = heat_map(Picture(table=columns, about=about, figure=shown_as, room=room))
-    ends = [(float(low), float(high)) for p in profiles for low, high in [p.interval.get(best) or (0.0, None)] if high]
-    said = f"up to ± {percent(max((high / low) ** 0.5 - 1 for low, high in ends))}" if ends else ""
-    unfit = "None of these fit in memory." if not any(fits) else "" if all(fits) else "Empty: does not fit in memory."
-    lines = [unfit, basis([profile.evidence for profile in profiles], said)]
-    return specification(chart, title, lines, room)
+    return specification(chart, title, [unfit, basis([profile.evidence for profile in profiles], interval)], room)
+
+
+def _line(profiles: Sequence[Profile], values: Sequence[Any], name: str, key: str, title: str, room: Room) -> Panel:
+    """A result over one key: a line with its interval over numbers, points with theirs over words."""
+    rows = []
+    for profile, value in zip(profiles, values, strict=True):
+        if (of := profile.figure(key)) is not None:
+            low, high = profile.interval.get(key) or (of, of)
+            ends = {f"{key}.low": float(low), f"{key}.high": float(of if high is None else high)}
+            rows.append({"line": title, name: value, key: float(of), "fits": bool(profile.fits), **ends})
+    y = axis(quantity(key), [row[column] for row in rows for column in (f"{key}.low", f"{key}.high")], count=6)
+    color, tooltip = colored("line", [title]), [(name, ""), (key, ",.4~g"), "fits"]
+    if numeric(values):
+        x = axis(Quantity(label=name.replace("_", " "), unit=""), [float(value) for value in values], count=room.ticks)
+        x = replace(x, ticks={**x.ticks, "values": values} if len(values) <= 2 * room.ticks else x.ticks)
+        band = mark("area", rows, x=name, y=f"{key}.low", y2=f"{key}.high", color=LINES[0], opacity=0.18)
+        marks = [band, *curve(rows, color, name, x=name, y=key, filled="datum.fits", tooltip=tooltip)]
+    else:
+        x = replace(names_below([str(value) for value in values], room.panel), title=name.replace("_", " "))
+        span = interval(rows, x=name, y=f"{key}.low", y2=f"{key}.high", color=color)
+        marks = [span, *curve(rows, color, name, x=name, y=key, filled="datum.fits", tooltip=tooltip)[1:]]
+    return Panel(title=title, x=x, y=y, marks=marks, width=room.plot(620), height=280)

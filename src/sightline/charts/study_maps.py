@@ -12,7 +12,7 @@ import numpy as np
 from sightline.answers import units
 from sightline.answers.study import numeric
 from sightline.charts import study_table
-from sightline.charts.drawing import DARK_TEXT, LIGHT_TEXT, text_on
+from sightline.charts.drawing import DARK_TEXT, FAINT, LIGHT_TEXT, LINE, text_on
 from sightline.charts.figure import Axis, Group, Mark, Panel, Series, decade_ticks, mark, names, words
 from sightline.charts.study_lines import names_below
 
@@ -20,8 +20,6 @@ _MOST_CELLS = 48
 """Values of an axis that are drawn; of more, evenly chosen ones."""
 _CELL = 30
 """Height of a cell with a text."""
-_LEAST_TEXT = 16
-"""Height of a cell that has room for a text."""
 _TITLE = 5.6
 """Pixels of a character of an axis's title."""
 _FINE = 30
@@ -65,9 +63,12 @@ def heat_map(picture: study_table.Picture) -> Panel | Group:
     paint = (_FigureShades if picture.is_number(value) else _LevelShades)(picture, value)
     shown = np.isin(picture.columns[figure.x], across.values) & np.isin(picture.columns[picture.ys[0]], up.values)
     rows = picture.rows_of(shown)
-    style = _style(_cells(picture, rows, across, up, value, paint), layout.width / max(len(across.names), 1), step)
+    wide = layout.width / max(len(across.names), 1)
+    style = _style(_cells(picture, rows, across, up, value, paint), wide, step)
     x, lines = _below(across, layout.width), [named.lines[name] for name in up.names]
     level = picture.crossed([value])
+    blanks = (cell["about"] for _, part in picture.split(rows) for cell in _blank(picture, part, across, up))
+    grey = ", ".join(dict.fromkeys(blanks))
 
     def panel(rows_of_panel: study_table.Rows, place: study_table.Place) -> Panel:
         cells = _cells(picture, rows_of_panel, across, up, value, paint)
@@ -75,6 +76,12 @@ def heat_map(picture: study_table.Picture) -> Panel | Group:
         edge = 0.5 if len(across.names) < _FINE else 0
         looks = {"color": paint.color, "stroke": "white", "strokeWidth": edge, "tooltip": [("about", "", " ")]}
         marks = [mark("rect", cells, x="at_x", y="at_y", **looks), *_texts(cells, style)]
+        if blank := _blank(picture, rows_of_panel, across, up):
+            blank = [{**cell, "at_y": named.lines[cell["at_y"]]} for cell in blank]
+            marks += [
+                mark("rect", blank, x="at_x", y="at_y", **{**looks, "color": LINE}),
+                *_texts(blank, _style(blank, wide, step)),
+            ]
         if level is not None:
             marks += _borders(cells, x.names or (), lines, {(c["at_x"], c["at_y"]): c[value] >= level for c in cells})
         title = up.title if place.first and up.is_figure else None
@@ -84,8 +91,9 @@ def heat_map(picture: study_table.Picture) -> Panel | Group:
         bottom = x if place.last else replace(x, title=None, ticks={**x.ticks, "labels": False})
         return Panel(x=bottom, y=y, marks=marks, height=step * count)
 
-    about = "" if level is None else f"line: break-even, where {picture.quantity(value).label} is {level:g}"
-    return picture.panelled(panel, layout, rows=rows, subtitle=about)
+    about = [f"line: break-even, where {picture.quantity(value).label} is {level:g}"] if level is not None else []
+    about += [f"grey: {grey}"] if grey else []
+    return picture.panelled(panel, layout, rows=rows, subtitle="; ".join(about))
 
 
 def _below(across: _Side, width: float) -> Axis:
@@ -119,7 +127,7 @@ def _cells(
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for row in rows:
         place = across.name_of.get(row[x], ""), up.name_of.get(row[y], "")
-        if not all(place) or row.get(value) is None or place in found:
+        if not all(place) or row.get(value) in (None, "") or place in found:
             continue
         looks = paint.of(row[value])
         if looks is not None:
@@ -128,11 +136,25 @@ def _cells(
     return list(found.values())
 
 
+def _blank(picture: study_table.Picture, rows: study_table.Rows, across: _Side, up: _Side) -> study_table.Rows:
+    """The cells without a value and why: what the figure calls a missing one, or that there is no such point."""
+    value = picture.figure.series or picture.ys[-1]
+    known = {(across.name_of.get(row[picture.figure.x]), up.name_of.get(row[picture.ys[0]])): row for row in rows}
+    return [
+        {"at_x": x, "at_y": y, "about": why, "text": why, "short": "\n".join(why.rsplit(" ", 1)), "ink": FAINT}
+        for x in across.names
+        for y in up.names
+        if (known.get((x, y)) or {}).get(value) in (None, "")
+        for why in [picture.figure.missing or "no value" if (x, y) in known else "not possible"]
+    ]
+
+
 def _style(cells: study_table.Rows, width: float, height: float) -> tuple[str, int] | None:
     """Which text all cells have room for, and its size; None where they have room for none."""
     for key, size in (("text", 11), ("text", 9), ("short", 10), ("short", 9)):
-        longest = max((len(cell[key]) for cell in cells), default=0)
-        if longest * study_table.CHARACTER * size / 12 + 4 <= width and height >= _LEAST_TEXT:
+        lines = [line for cell in cells for line in cell[key].split("\n")]
+        longest, most = max(map(len, lines), default=0), len(lines) / max(len(cells), 1)
+        if longest * study_table.CHARACTER * size / 12 + 4 <= width and height >= study_table.LINE * most + 3:
             return key, size
     return None
 
@@ -142,8 +164,9 @@ def _texts(cells: study_table.Rows, style: tuple[str, int] | None) -> list[Mark]
     if style is None:
         return []
     key, size = style
-    looks = {"x": "at_x", "y": "at_y", "text": key, "align": None, "dx": 0, "fontSize": size}
-    inks = {ink: [cell for cell in cells if cell["ink"] == ink] for ink in (LIGHT_TEXT, DARK_TEXT)}
+    raised = -0.55 * size * cells[0][key].count("\n") if cells else 0
+    looks = {"x": "at_x", "y": "at_y", "text": key, "align": None, "dx": 0, "dy": raised, "fontSize": size}
+    inks = {ink: [cell for cell in cells if cell["ink"] == ink] for ink in (LIGHT_TEXT, DARK_TEXT, FAINT)}
     return [words(rows, color=ink, **looks) for ink, rows in inks.items() if rows]
 
 
@@ -183,7 +206,7 @@ class _LevelShades:
 
     def __init__(self, picture: study_table.Picture, value: str) -> None:
         self.quantity = picture.quantity(value)
-        keys = study_table.in_order([str(one) for one in picture.distinct(value)])
+        keys = study_table.in_order([str(one) for one in picture.distinct(value) if one != ""])
         self.colors = dict(zip(keys, study_table.colors_of(keys), strict=True))
         looks = {self.quantity.text(key): color for key, color in self.colors.items()}
         legend = picture.legend([*looks, ""][: max(len(looks), 2)], symbolType="square")

@@ -129,17 +129,9 @@ def validate(options: ValidateOptions) -> None:
     \b
     Examples:
       sightline validate
-      sightline validate --data DIR
       sightline validate korthikanti-2022-table5 --cases
       sightline validate measured.csv --skip-invalid
-      sightline validate "matmul*h100*" --data DIR
-      sightline validate --data DIR --json
-      sightline validate --data DIR --left-out
-      sightline validate --data DIR --locked
-      sightline validate --data DIR --chart accuracy.svg
       sightline validate --plans --data DIR
-      sightline validate --plans measured.csv out-of-memory.csv
-      sightline validate --coverage
       sightline validate h100-sxm-80gb --coverage
     """
     options.check()
@@ -291,10 +283,8 @@ def reproduce(
 
     \b
     Examples:
-      sightline reproduce 2311.03687 --html study.html
       sightline reproduce 2311.03687 --only A1-A4,scaling
       sightline reproduce 2407.14645 --quick
-      sightline reproduce 2311.03687 --only A8 --measure --quick
       sightline reproduce 2311.03687 --only scaling --chart scaling.svg
       sightline reproduce 2407.14645 --charts charts
       sightline reproduce talk --json
@@ -304,7 +294,7 @@ def reproduce(
     _check_forms(source, ids, written, measure=measure)
     from sightline.runs import open_store
 
-    with progress_bar(tables=True, stored=open_store(store).place if measure else "") as progress:
+    with progress_bar(tables=True, stored=open_store(store) if measure else None) as progress:
         from sightline.reproduction.reproduce import reproduce as answered
 
         answer = answered(source, only=ids, measure=measure, small=small, store=store, progress=progress)

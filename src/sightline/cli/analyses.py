@@ -44,13 +44,10 @@ def explain(
     \b
     Examples:
       sightline explain --model llama-3.1-8b --cluster "64x h100" --framework megatron
-      sightline explain examples/llama-2-7b-zero2-8xa800.yaml
       sightline explain examples/gpt-3-175b-1024xa100.yaml --chart limits.svg
-      sightline explain examples/llama-2-7b-zero2-8xa800.yaml --set plan.micro_batch=1 --anchor latest
       sightline explain latest
       sightline explain examples/traces/slow-loader.json.gz
       sightline explain trace.json.gz --scenario examples/llama-2-7b-zero2-8xa800.yaml --json
-      sightline explain examples/llama-2-7b-zero2-8xa800.yaml --markdown -
     """
     written.check()
     from sightline.explanation.explain import explain as answered
@@ -242,11 +239,10 @@ def explore(
     \b
     Examples:
       sightline explore
-      sightline explore a100-to-b200 --chart factors.svg
+      sightline explore a100-to-b200 --quick --chart factors.svg
       sightline explore dram --view both --html dram.html
       sightline explore examples/studies/compute-and-network.yaml
       sightline explore examples/studies/compute-and-network.yaml --set model=llama-3.1-8b --csv
-      sightline explore technology-nodes --quick --json
     """
     written.check()
     if study is None:

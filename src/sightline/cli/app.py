@@ -19,6 +19,9 @@ FORMER: Final = {"--small": "--quick", "--overwrite": "--force"}
 """Options by what some commands called them, which stays accepted."""
 
 
+DOCUMENTATION: Final = "Options and examples: sightline COMMAND --help. Documentation: docs/index.md of the source."
+
+
 class _AsTyped:
     """Takes the value of an option as it was typed.
 
@@ -89,15 +92,15 @@ def command_line(first: str = "") -> typer.Typer:
         rich_markup_mode="rich",
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    app.callback(invoke_without_command=True)(sightline)
+    app.callback(invoke_without_command=True, epilog=DOCUMENTATION)(sightline)
     for name in (first,) if first in FUNCTIONS else FUNCTIONS:
-        command = named(FUNCTIONS[name])
+        command, question = named(FUNCTIONS[name]), COMMANDS[name].question
         if isinstance(command, typer.Typer):
             for one in command.registered_commands:
                 one.cls, one.callback = _Command, takes_options(one.callback) if one.callback else None
-            app.add_typer(command, name=name, cls=_Group)
+            app.add_typer(command, name=name, cls=_Group, rich_help_panel=question)
         else:
-            app.command(name, cls=_Command)(takes_options(command))
+            app.command(name, cls=_Command, rich_help_panel=question)(takes_options(command))
     return app
 
 
@@ -111,9 +114,9 @@ def sightline(
     Examples:
       sightline predict --model llama-3.1-8b --cluster "8x h100"
       sightline plan --model llama-3.1-8b --cluster "64x h100" --tokens 2T
-      sightline simulate --model llama-3.1-8b --cluster "1x h100" --slo 'ttft<=1s,tpot<=50ms' --capacity
-      sightline init
-      sightline examples
+      sightline simulate --model llama-3.1-8b --cluster "1x h100" --rate 8
+      sightline explore dram --quick
+      sightline ui
     """
     if version:
         from sightline import __version__

@@ -67,7 +67,6 @@ def calibrate(options: CalibrateOptions) -> None:
     Examples:
       sightline calibrate --measure --quick
       sightline calibrate --from-run latest --out my-catalog
-      sightline calibrate --from examples/tables/matmuls-a100.csv --device a100-sxm-80gb
       sightline calibrate --from examples/tables/matmuls-a100.csv --device a100-sxm-80gb --out my-catalog
       sightline calibrate --from nccl-tests.log --device h100-sxm-80gb --part collectives --json
       sightline calibrate --from TABLES --device a100-sxm-80gb --chart residuals.svg

@@ -36,9 +36,7 @@ def catalog(
       sightline catalog devices
       sightline catalog devices a100-sxm-80gb
       sightline catalog models --json
-      sightline catalog memories hbm3e
       sightline catalog anchors our-cluster
-      sightline catalog anchors our-cluster --delete
     """
     if kind is not None and kind.lower() in (ANCHORS, ANCHORS.removesuffix("s")):
         _anchors(name, store, as_json=as_json, delete=delete, verbose=verbose)

@@ -167,7 +167,7 @@ def measure_files(options: MeasureOptions, store: "Store", on_step: "OnStep") ->
         if failed := follow(trainings, settings):
             raise WorkError("\n".join(failed))
         return []
-    with progress_bar(stops=False, stored=store.place if len(scenarios) > 1 else "") as progress:
+    with progress_bar(stops=False, stored=store if len(scenarios) > 1 else None) as progress:
         for kind in (OperatorScenario, GenerationScenario, ServingScenario, Scenario):
             if asked := by_task[kind]:
                 answered = measure_scenarios(list(asked.values()), store, settings, on_step=on_step, progress=progress)
@@ -281,16 +281,9 @@ def measure(options: MeasureOptions) -> None:
     \b
     Examples:
       sightline measure examples/measure-tiny-llama.yaml --quick
-      sightline measure examples/measure-tiny-llama-zero2.yaml --level end-to-end,module --json
-      sightline measure examples/measure-tiny-llama.yaml --nnodes 2 --node-rank 0 --rendezvous node0:29500
-      sightline measure examples/operators-this-machine.yaml
-      sightline measure examples/operators-this-machine.yaml --quick --json
       sightline measure examples/tiny-llama-generate-this-machine.yaml --quick
-      sightline measure examples/tiny-llama-serve-this-machine.yaml
       sightline measure examples/tiny-llama-serve-this-machine.yaml --url http://localhost:8000 --api-key-env SERVER_KEY
-      sightline measure --suite 2311.03687 --quick --html report.html
       sightline measure --suite standard --quick --out operators.json
-      sightline calibrate --from operators.json --device this-machine --out my-catalog
     """
     _check(options)
     from sightline.runs import open_store
@@ -335,7 +328,7 @@ def _measure_suite(options: MeasureOptions) -> "tuple[list[Measured], list[str]]
         raise InputError(f"--dtype is '{dtype}'; allowed: {', '.join(CPU_DTYPES)}{nearest(dtype, CPU_DTYPES)}")
     scenarios = standard_suite(dtype, quick=options.quick, cluster=cluster)
     store = open_store(options.store)
-    with progress_bar(stops=False, stored=store.place) as progress:
+    with progress_bar(stops=False, stored=store) as progress:
         return measure_suite(
             suite,
             scenarios,
@@ -407,7 +400,7 @@ def _paper_suite(store: "Store", options: MeasureOptions) -> None:
     from sightline.reproduction.arxiv_2311_03687.measured import measured_suite, suite_to_list
 
     hardware = hardware_at_hand()
-    with progress_bar(stops=False, stored=store.place) as progress:
+    with progress_bar(stops=False, stored=store) as progress:
         suite = measured_suite(hardware, store, quick=options.quick, rerun=options.rerun, progress=progress)
     for one in (answered for _, cells in suite for answered in cells if answered.refused):
         output.print_remark(f"not predicted: {one.cell.row}, {one.cell.column}: {one.refused}")

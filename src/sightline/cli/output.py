@@ -209,11 +209,11 @@ def is_watched() -> bool:
     return sys.stdout.isatty() and sys.stderr.isatty()
 
 
-def try_next(*words: str) -> None:
-    """Print on stderr the command of these words after ``sightline``, where a person reads it."""
-    if not words or not is_watched():
+def try_next(*words: str, command: str = "") -> None:
+    """Print on stderr the command of these words after ``sightline``, or a whole one, where a person reads it."""
+    if not (words or command) or not is_watched():
         return
     sys.stdout.flush()
-    said = f"try next: {shlex.join(('sightline', *words))}"
+    said = f"try next: {command or shlex.join(('sightline', *words))}"
     plain = "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
     print(f"\n{said}" if plain else f"\n{_DIM}{said}{_PLAIN}", file=sys.stderr)

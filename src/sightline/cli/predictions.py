@@ -57,18 +57,9 @@ def predict(
     Examples:
       sightline predict --model llama-3.1-8b --cluster "8x h100" --sequence 8192
       sightline predict --model Qwen/Qwen3-32B --cluster "2x h100" --prompt 2000 --output 500 --batch 16
-      sightline predict examples/llama-2-7b-zero2-8xa800.yaml
-      sightline predict examples/llama-2-70b-generate-4xh100.yaml --sweep workload.batch=1,4,16,64 --chart curve.svg
-      sightline predict examples/llama-2-7b-zero2-8xa800.yaml --chart prediction.svg
       sightline predict examples/llama-2-7b-zero2-8xa800.yaml --html report.html --markdown report.md
-      sightline predict examples/llama-2-7b-zero2-8xa800.yaml --set plan.zero_stage=3 --json
       sightline predict examples/llama-2-7b-does-not-fit.yaml --nearest
-      sightline predict examples/llama-2-7b-zero2-8xa800.yaml --sweep plan.micro_batch=1,2 --csv
-      sightline predict examples/sweep-llama-2-7b.yaml --sort memory_bytes.total --top 5
-      sightline predict examples/operators.yaml
       sightline predict examples/llama-2-7b-zero2-8xa800.yaml --anchor examples/llama-2-7b-measured-8xa800.yaml
-      sightline predict examples/llama-2-7b-zero2-8xa800.yaml --anchor latest --save-anchor our-cluster
-      sightline examples llama-2-7b-zero2-8xa800 | sightline predict -
     """
     written.check({"--trace": trace})
     first = options.first_of(top, MOST_TOP)
@@ -278,9 +269,7 @@ def check(
     Examples:
       sightline check --model llama-3.1-8b --cluster "1x rtx-4090" --prompt 1000 --require 'fits,tpot<=30 ms'
       sightline check examples/llama-2-7b-zero2-8xa800.yaml --require 'fits,mfu>=0.15'
-      sightline check examples/llama-2-7b-zero2-8xa800.yaml --require 'memory<=70 GB' --whole-interval
       sightline check examples/serving/llama-3.1-8b-h100.yaml --require 'ttft_p90<=500 ms,tpot_p99<=50 ms'
-      sightline check examples/llama-2-7b-zero2-8xa800.yaml --require fits --anchor latest && sbatch job.sh
       sightline check examples/llama-2-7b-zero2-8xa800.yaml --require fits --sweep plan.micro_batch=1,2 --json
       sightline check examples/llama-2-7b-zero2-8xa800.yaml --samples 52k --require 'cost<=100' --markdown -
     """

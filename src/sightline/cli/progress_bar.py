@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, NoReturn
 
 from sightline.cli.main import INTERRUPTED
 from sightline.cli.output import print_remark
-from sightline.progress import Cancelled, Progress, State, stopped_by_interrupt
+from sightline.progress import SILENT, Cancelled, Progress, State, stopped_by_interrupt
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
     from rich.progress import TaskID
 
-LINES_EVERY_S = 10.0
-"""Between two lines about one stage, where there is no terminal."""
+    from sightline.runs import Store
+
 APPEARS_AFTER_S = 1.0
 """Work that is done sooner needs no bar."""
 _STOPPING = b"\nsightline: stopping; Ctrl-C again stops at once\n"
@@ -25,7 +25,7 @@ _STOPPING = b"\nsightline: stopping; Ctrl-C again stops at once\n"
 
 @contextmanager
 def progress_bar(
-    *, stops: bool = True, tables: bool = False, stored: str = "", lines: bool = False
+    *, stops: bool = True, tables: bool = False, stored: "Store | None" = None, lines: bool = False
 ) -> Iterator[Progress]:
     """Give the progress of work that is shown on a terminal.
 
@@ -34,12 +34,13 @@ def progress_bar(
             this, the first one interrupts it, as for work that waits for other processes.
         tables: The work that stops has tables, as `stopped_by_interrupt` has to know.
         stored: Where the work stores what has ended, which is said when it is interrupted. Such work lasts: where
-            nobody sees a bar, as in the log of a job, a line is printed now and then.
-        lines: Lines are printed there too of other work that lasts.
+            nobody sees a bar, as in the log of a job, a line says so at the beginning.
+        lines: There is a line there too about other work that lasts.
     """
     bar = _Bar()
-    written = _Lines(0.0 if stored else APPEARS_AFTER_S)
-    progress = Progress(bar.show) if sys.stderr.isatty() else Progress(written.show) if stored or lines else Progress()
+    line = _Line(f"; what has ended is stored in {stored.place}", 0.0) if stored else _Line("", APPEARS_AFTER_S)
+    progress = Progress(bar.show) if sys.stderr.isatty() else Progress(line.show) if stored or lines else Progress()
+    bar.progress = progress
     try:
         with stopped_by_interrupt(progress, _say_so, tables=tables) if stops else nullcontext():
             yield progress
@@ -49,9 +50,16 @@ def progress_bar(
     finally:
         bar.close()
         if stored and progress.cancelled:
-            print_remark(
-                f"{_how_far(progress.state)}; runs that ended are stored in {stored}; run the same command to resume"
-            )
+            print_remark(f"{_how_far(progress.state)}; {_resumed(stored)}")
+
+
+def _resumed(store: "Store") -> str:
+    """What is stored of work that stores what has ended, and how it goes on."""
+    from sightline.cli.reports import typed
+
+    last = next(iter(store.runs()[-1:]), None)
+    named = "" if last is None else f", the last is {last.id} ({last.status})"
+    return f"runs are stored in {store.place}{named}; resume with `{typed() or 'the same command'}`"
 
 
 def end_if_stopped(progress: Progress) -> None:
@@ -77,27 +85,24 @@ def _say_so() -> None:
     os.write(2, _STOPPING)
 
 
-class _Lines:
-    """A line for each stage, and then one now and then, after so many seconds of silence."""
+class _Line:
+    """A single line, where there is no terminal, when the work has lasted some seconds."""
 
-    def __init__(self, silence_s: float) -> None:
-        self._begins = monotonic() + silence_s
-        self._shown = State(done=0, total=None, what="")
-        self._at = 0.0
+    def __init__(self, after: str, silence_s: float) -> None:
+        self._after, self._begins, self._is_said = after, monotonic() + silence_s, False
 
     def show(self, state: State) -> None:
-        """Print how far the work is, unless that was said already or something else a moment ago."""
-        now = monotonic()
-        is_new_stage = state.what != self._shown.what
-        if now < self._begins or state == self._shown or (not is_new_stage and now - self._at < LINES_EVERY_S):
-            return
-        self._shown, self._at = state, now
-        of = "" if state.total is None else f" of {state.total:,}"
-        print_remark(f"{state.what}: {state.done:,}{of}")
+        """Print how far the work is, once."""
+        if not self._is_said and monotonic() >= self._begins:
+            self._is_said = True
+            print_remark(f"{state.words}{self._after}")
 
 
 class _Bar:
     """A bar of Rich, which is loaded and shown when the work has lasted long enough."""
+
+    progress: Progress = SILENT
+    """Whose state it shows."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -109,7 +114,6 @@ class _Bar:
     def show(self, state: State) -> None:
         """Show how far the work is, now or when it has lasted long enough."""
         with self._lock:
-            is_new = self._latest is None or state.what != self._latest.what
             self._latest = state
             if self._timer is None:
                 self._timer = threading.Timer(APPEARS_AFTER_S, self._appear)
@@ -117,9 +121,7 @@ class _Bar:
                 self._timer.start()
             elif self._shown is not None:
                 bar, task = self._shown
-                if is_new:
-                    bar.reset(task)
-                bar.update(task, description=state.what, total=state.total, completed=state.done)
+                bar.update(task, completed=state.share or 0.0, total=_total(state.share))
 
     def close(self) -> None:
         """Take the bar away."""
@@ -132,13 +134,28 @@ class _Bar:
 
     def _appear(self) -> None:
         from rich.console import Console
+        from rich.progress import BarColumn, ProgressColumn
         from rich.progress import Progress as RichProgress
+        from rich.table import Column
+        from rich.text import Text
+
+        class Words(ProgressColumn):
+            """How far the work is now, also where it has not said anything for some time."""
+
+            def render(_, task: object) -> Text:  # noqa: ARG002, N805 - self is the bar
+                return Text(self.progress.state.words)
 
         with self._lock:
             if self._is_closed or self._latest is None:
                 return
             # Answers go to stdout as they are; remarks on stderr are printed above the bar.
-            bar = RichProgress(console=Console(stderr=True), transient=True, redirect_stdout=False)
-            state = self._latest
-            self._shown = bar, bar.add_task(state.what, total=state.total, completed=state.done)
+            columns = BarColumn(bar_width=20), Words(table_column=Column(no_wrap=True))
+            bar = RichProgress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False)
+            share = self._latest.share
+            self._shown = bar, bar.add_task("", completed=share or 0.0, total=_total(share))
             bar.start()
+
+
+def _total(share: float | None) -> float | None:
+    """The end of the bar; where nobody knows how far the work is, it has none and moves."""
+    return 1.0 if share else None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from sightline.cli import options as shared
 from sightline.cli import output, reports
 from sightline.cli.options import Anchors, RunStore, Settings, again, anchored_by, argument, first_of, option
+from sightline.cli.output import try_next
 from sightline.cli.progress_bar import end_if_stopped, progress_bar
 from sightline.cli.reports import Report, ReportOptions
 from sightline.errors import InputError, prefixed
@@ -223,13 +224,7 @@ def plan(options: PlanOptions) -> None:
     Examples:
       sightline plan --model llama-3.1-8b --cluster "64x h100" --tokens 2T
       sightline plan --model qwen3-8b --cluster "1x h100" --slo "tpot<=50ms"
-      sightline plan examples/plans/llama-3-70b-64xh100.yaml
       sightline plan examples/plans/llama-3-70b-64xh100.yaml --deadline 30d
-      sightline plan examples/plans/llama-3-70b-64xh100.yaml --pareto time,cost
-      sightline plan examples/plans/llama-3-70b-64xh100.yaml --budget 1M
-      sightline plan examples/plans/llama-3-70b-64xh100.yaml --all
-      sightline plan examples/plans/llama-3-70b-64xh100.yaml --workers local
-      sightline plan examples/plans/llama-3-70b-64xh100.yaml --top 3 --json
       sightline plan examples/plans/llama-3.1-8b-rtx-4090.yaml --launch run
       sightline plan examples/serving/llama-3.1-70b-users.yaml --objective users
     """
@@ -243,7 +238,7 @@ def plan(options: PlanOptions) -> None:
 
     documents = lambda: plans_to_dict(answer, launches(answer))  # noqa: E731 - a form like the others
     report = Report(kind="plans", answer=answer, documents=documents, in_full=options.top is not None)
-    report.says = {"commands": _next(answer, options, launched)}
+    report.says = {"commands": (commands := _next(answer, options, launched))}
     reports.write(report, options.reports)
     if options.where is not None:
         again = "; run the same command to resume" if answer.stopped else ""
@@ -251,6 +246,8 @@ def plan(options: PlanOptions) -> None:
     if options.launch is not None:
         save_launch(launched, options.launch, answer)
     end_if_stopped(progress)
+    if commands and options.reports.are_tables and not (report.in_full or options.reports.verbose):
+        try_next(command=commands[0][1])
 
 
 def _check(options: PlanOptions) -> None:

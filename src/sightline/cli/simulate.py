@@ -60,12 +60,8 @@ def simulate(options: SimulateOptions) -> None:
     Examples:
       sightline simulate --model llama-3.1-8b --cluster "1x h100" --rate 8
       sightline simulate --model llama-3.1-8b --cluster "1x h100" --slo 'ttft<=1s,tpot<=50ms' --capacity
-      sightline simulate examples/serving/llama-3.1-8b-h100.yaml
-      sightline simulate examples/serving/llama-3.1-8b-h100.yaml --capacity
       sightline simulate examples/serving/llama-3.1-8b-h100.yaml --sweep workload.arrival.rate=2,4,8 --chart curve.svg
       sightline simulate examples/serving/llama-3.1-8b-h100.yaml --requests requests.parquet --trace trace.json
-      sightline simulate examples/serving/llama-3.1-8b-h100.yaml --set plan.max_sequences=64 --json
-      sightline simulate examples/serving/llama-3.1-8b-h100.yaml --html report.html
       sightline simulate examples/tiny-llama-serve-this-machine.yaml --anchor latest --replay latest
     """
     options.reports.check({"--requests": options.requests, "--trace": options.trace})

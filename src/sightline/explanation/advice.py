@@ -248,6 +248,8 @@ class _Work:
         own_s = _whole_s(self._own)
         gain_s = own_s - one.whole_s
         settings = {**one.set, **one.chosen}
+        # An engine that serves fills all of it.
+        has_memory = bool(one.profile.memory_bytes) and self._own.task is not SERVING
         return Advice(
             set=settings,
             gain_s=gain_s,
@@ -255,7 +257,7 @@ class _Work:
             sentence=sentence(one.told, self._own, one.profile, gains, _fields(self._own)),
             command=self._subject.command(settings),
             risks=self._risks(one.changes),
-            memory_bytes=float(one.profile.memory_bytes["total"]) if one.profile.memory_bytes else None,
+            memory_bytes=float(one.profile.memory_bytes["total"]) if has_memory else None,
         )
 
     def lengths(self) -> list[Advice]:

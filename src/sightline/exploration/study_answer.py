@@ -56,7 +56,7 @@ class Figure:
     names: Mapping[str, str] = field(default_factory=dict)
     """What readers see in place of a column's label; ``y``: the title of an axis that several columns share."""
     missing: str = ""
-    """Of bars: what stands in place of one whose row has no value; empty for nothing."""
+    """Of bars and maps: what stands in place of one whose row has no value; empty for nothing."""
     where: Mapping[str, Any] = field(default_factory=dict)
     """Rows that are drawn: those with these values."""
     columns: Mapping[str, Sequence[Any] | np.ndarray] = field(default_factory=dict)

@@ -281,10 +281,7 @@ _TRAINING = {
         "count", "steps", "Optimizer steps of the whole run.", lambda p: p.scenario.workload.steps, _has_length
     ),
     "run_time_s": Metric("s", "run time", "Seconds of the whole run.", _of_run("step_time_s"), _has_length),
-    "energy_j": Metric(
-        *("J", "energy", "Joules of the whole run.", _of_run("energy_per_step_j"), _has_length),
-        spoken="energy of the run",
-    ),
+    "energy_j": Metric("J", "energy", "Joules of the whole run.", _of_run("energy_per_step_j"), _has_length),
     "cost_usd": Metric("USD", "rent", "Cost of all devices for the whole run.", _cost_of_run_usd, _has_length),
 }
 _GENERATION = {
@@ -303,7 +300,7 @@ _GENERATION = {
         *("tokens/s", "tokens/s per device", "Tokens generated per device.", _per_device("output_tokens_per_s")),
         short="tok/s/device",
     ),
-    "energy_j": Metric("J", "energy", "Joules of all devices for the whole batch.", spoken="energy of the batch"),
+    "energy_j": Metric("J", "energy", "Joules of all devices for the whole batch."),
     "usd_per_hour": _RENT,
     "cost_usd": Metric(
         "USD",
@@ -403,9 +400,7 @@ _SERVING = {
     "capacity_requests_per_s": Metric(
         "requests/s", "capacity", "The highest request rate that meets workload.slo, if searched."
     ),
-    "energy_j": Metric(
-        "J", "energy", "Joules of all devices during the run, including idle time.", spoken="energy of all requests"
-    ),
+    "energy_j": Metric("J", "energy", "Joules of all devices during the run, including idle time."),
     "usd_per_hour": _RENT,
     "cost_usd_per_million_tokens": Metric(
         "USD",

@@ -111,6 +111,7 @@ dl { margin: 16px 0; } dt { color: var(--faint); font-size: 12px; } dd { margin:
 .card.bad { border-color: var(--bad); } .cards .card dt { font-size: 13px; }
 .cards .card dd { font-size: 13px; line-height: 1.4; } .card .detail { color: var(--faint); }
 .cards .card .value { font-size: 20px; line-height: 1.25; font-weight: bold; } .value small { font-size: 14px; }
+.cards [data-card="bound"] .value { font-size: 17px; line-height: 25px; }
 .card dt::first-letter { text-transform: uppercase; }
 .card svg { display: block; margin: 4px 0; overflow: visible; } .bar rect { stroke: var(--ink); stroke-width: 1px; }
 .card line { stroke: var(--ink); stroke-width: 2px; } .card .ground { stroke: var(--line); stroke-width: 1px; }

@@ -160,7 +160,7 @@ def _bar(one: out.Said) -> str:
         label = escape(f"{part.label} {part.value}")
         found += f'<rect x="{at:.2%}" y="2" width="{width:.2%}" height="8" fill="{color}"><title>{label}</title></rect>'
         at += width
-    if one.is_limited:
+    if one.key == "fits":
         found = f'<line class="ground" x1="0" x2="100%" y1="6" y2="6"/>{found}'
         found += f'<line x1="{1 / whole:.2%}" x2="{1 / whole:.2%}" y1="0" y2="12"/>'
     return _picture("bar", ", ".join(f"{part.label} {part.value}" for part in one.bar), found)
@@ -423,15 +423,19 @@ def drawn(part: out.Charts, room: Any = None, most: int | None = None) -> Iterat
     room = room or SCREEN
     if part.function:
         if (spec := named(part.function)(part.answer, room)) is not None:
-            yield "", "", spec
+            yield "", "", spec if part.titled else _untitled(spec)
         return
     left = part.most if most is None else most
     for name in (name for name in part.names or KINDS if name not in part.but):
         spec = KINDS[name].draws(part.answer, room) if left > 0 else None
         if spec is not None:
             left -= 1
-            own = spec if part.titled else {key: value for key, value in spec.items() if key != "title"}
-            yield name, KINDS[name].title, _titled(own, KINDS[name].title) if part.titled else own
+            yield name, KINDS[name].title, _titled(spec, KINDS[name].title) if part.titled else _untitled(spec)
+
+
+def _untitled(spec: Spec) -> Spec:
+    """A chart whose page says what it is of."""
+    return {key: value for key, value in spec.items() if key != "title"}
 
 
 def charts_piece(part: out.Charts) -> Piece:

@@ -80,10 +80,9 @@ def _said(one: out.Said) -> str:
 def _part(part: out.Part) -> str:  # noqa: PLR0911 - a case for each kind of part
     match part:
         case out.Section():
-            is_why = part.is_detail and part.is_folded
-            is_shown = not part.is_long and (not part.is_detail or is_why)
-            inside = list(filter(None, map(_part, part.made))) if is_shown else []
-            if is_why and inside:
+            is_hidden = part.is_long or (part.is_detail and not part.is_folded)
+            inside = [] if is_hidden else list(filter(None, map(_part, part.made)))
+            if part.is_detail and inside:
                 return folded(part.title, "\n\n".join(inside))
             return "\n\n".join([*([f"**{escaped(part.title)}**"] if part.title and inside else []), *inside])
         case out.Lines():
@@ -111,10 +110,10 @@ def _bars(part: out.Bars) -> str:
 
 
 def _step(step: out.Step) -> str:
-    """What a change brings, why, and what to type."""
-    brings = [f"**{escaped(step.brings)}**"] * bool(step.brings)
-    said = ": ".join([*brings, *[escaped(step.sentence)] * bool(step.sentence)])
-    return "\n".join([said] * bool(said) + [fenced(step.command, "bash")] * bool(step.command))
+    """Why to make a change, and what to type."""
+    return "\n".join(
+        [escaped(step.sentence)] * bool(step.sentence) + [fenced(step.command, "bash")] * bool(step.command)
+    )
 
 
 def _entries(found: out.Entries) -> str:

@@ -162,6 +162,12 @@ class Screen:
         if last:
             self._line_of_others.leave()
 
+    def begin(self, run: str) -> None:
+        """Say where the figures of a ``run`` are, unless a line shows them in place."""
+        if self.is_shown and not self._changes_in_place:
+            stored = f"; the steps are stored as run {run}" if run else ""
+            self._line(f"watching: figures every {PLAIN_EVERY_S:g} s{stored}")
+
     def say(self, sentence: str) -> None:
         """Say something once."""
         if self.is_shown:

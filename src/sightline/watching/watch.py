@@ -173,6 +173,7 @@ class Watch:
         self._end_s = perf_counter()
         self._observer.start(self._end_s, readings.mark())
         _OPEN.add(self)
+        self._observer.screen.begin(self.id)
 
     def _end(self, observer: "Observer", error: BaseException | None) -> None:
         from sightline.watching.observer import finish
@@ -182,6 +183,10 @@ class Watch:
         if observer.stream is not None and has_ended:
             self._id = observer.stream.id
             finish(observer, self.name, error)
+            if isinstance(error, KeyboardInterrupt):
+                observer.screen.say(
+                    f"interrupted; the steps are stored: see them with `sightline runs show {self._id}`"
+                )
 
     def _forget(self) -> None:
         """Do nothing more in a process that the job has forked."""

@@ -23,20 +23,12 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from sightline.answers.labels import by_dotted_key, phrases, texts_of_scenario, title
-from sightline.answers.units import seconds
+from sightline.answers.summary import anchor_sentences
 from sightline.errors import InputError, SightlineError, prefixed
-from sightline.loading.sources import (
-    OPENED,
-    as_text,
-    opened_file,
-    opened_folder,
-    question_of,
-    read_source,
-    value_of,
-    without_files,
-)
+from sightline.loading import sources
 from sightline.profile.metrics import metric_of
 from sightline.quantities import BYTES, parse_quantity
+from sightline.render.html import paragraphs
 from sightline.web.fields import START, completed, groups
 from sightline.web.jobs import Request
 from sightline.web.request import ANCHOR, CONFIG, Asked, read
@@ -80,8 +72,6 @@ class Found(NamedTuple):
 
     what: str
     values: Mapping[str, str]
-    view: str = ""
-    """Empty for the one at hand, where that has the task."""
     remarks: tuple[str, ...] = ()
 
 
@@ -121,7 +111,8 @@ def open_route() -> "BaseRoute":
             if is_trace(file.head):
                 return await _traced(request, file, is_of_scenario=OF_SCENARIO in fields)
             found = await run_in_threadpool(recognized, file)
-            address = f"{_view(found, fields.get('view', ''))}?{urlencode(found.values)}"
+            view = _view(found.values.get("workload.task", ""), fields.get("view", ""))
+            address = f"/{view}?{urlencode(found.values)}"
             if len(address) > _MOST_ADDRESS:
                 raise InputError(f"{file.name} is too long for an address; use the command line")
         except SightlineError as error:
@@ -156,14 +147,12 @@ def is_trace(head: bytes) -> bool:
     return b'"traceEvents"' in head or (head.lstrip().startswith(b"[") and b'"ph"' in head)
 
 
-def _view(found: Found, here: str) -> str:
-    """The address of the view that shows what was found: that at hand, where it has the task."""
+def _view(task: str, here: str) -> str:
+    """The view that shows a scenario of a task: that at hand, where it has the task."""
     from sightline.web.views import views
 
-    task = found.values.get("workload.task", "")
-    usual = found.view or ("serve" if task == "serve" else "predict")
     fits = (one.name for one in views() if one.name == here and one.shares_scenario and task in (one.tasks or (task,)))
-    return f"/{usual if found.view else next(fits, usual)}"
+    return next(fits, "serve" if task == "serve" else "predict")
 
 
 def recognized(file: _Sent) -> Found:
@@ -176,23 +165,24 @@ def recognized(file: _Sent) -> Found:
     path, remarks = _keep(file), list[str]()
     try:
         if (measured := measured_in(path)) is not None:
-            return _of_result(file, measured, f"{OPENED}{path.name}")
+            return _of_result(file, measured, f"{sources.OPENED}{path.name}")
         try:
             shape = open_trace(path, remarks.append).shape
         except InputError as error:  # most texts are none
             said = list(error.problems)
         else:
-            return _of_requests(file, shape, f"{OPENED}{path.name}", remarks)
+            return _of_requests(file, shape, f"{sources.OPENED}{path.name}", remarks)
     except InputError as error:
         raise InputError([one.replace(str(path), file.name) for one in error.problems]) from None
     path.unlink()
-    with without_files():
+    with sources.without_files():
         document: Any = None
         with suppress(InputError):
-            document = question_of(read_source(file.text).documents[0].mapping)
+            document = sources.question_of(sources.read_source(file.text).documents[0].mapping)
         keys = {str(key).partition(".")[0] for key in document} if isinstance(document, Mapping) else set()
         if len(keys & {"model", "cluster", "workload", "plan"}) > 1:
-            return _of_scenario(document)
+            values = texts_of_scenario(document)
+            return Found(f"a scenario: {_label(values)}", values)
         if (form := of_mapping(document)) is not None and form is MODEL:
             return _of_config(file, document)
         try:
@@ -206,12 +196,12 @@ def recognized(file: _Sent) -> Found:
 def _keep(file: _Sent) -> Path:
     """Keep a file under the name of its content, and forget those that are too old or too many."""
     name = f"{sha256(file.body).hexdigest()[:12]}-{re.sub(r'[^A-Za-z0-9_.-]+', '-', file.name)}"
-    write_whole(opened_folder() / name, file.body)
-    kept = sorted(opened_folder().glob("*-*"), key=lambda path: -path.stat().st_mtime)
+    write_whole(sources.opened_folder() / name, file.body)
+    kept = sorted(sources.opened_folder().glob("*-*"), key=lambda path: -path.stat().st_mtime)
     for place, path in enumerate(kept):
         if place >= _MOST_KEPT or time.time() - path.stat().st_mtime > _MOST_KEPT_S:
             path.unlink(missing_ok=True)
-    return opened_folder() / name
+    return sources.opened_folder() / name
 
 
 def _label(values: Mapping[str, str]) -> str:
@@ -220,11 +210,6 @@ def _label(values: Mapping[str, str]) -> str:
         scenario: Any = Asked(values).loaded.scenarios[0]
         return ", ".join([title(scenario), *phrases(scenario)[:3]])
     return "with something to correct"
-
-
-def _of_scenario(document: Mapping[str, Any]) -> Found:
-    values = texts_of_scenario(document)
-    return Found(f"a scenario: {_label(values)}", values)
 
 
 def _of_config(file: _Sent, document: Mapping[str, Any]) -> Found:
@@ -247,7 +232,7 @@ def _of_launch(file: _Sent) -> Found:
     if task == "generate" and load.get("task") in _SERVED:  # of its load a command of a server says nothing
         reading = replace(reading, scenario={**reading.scenario, "workload": load}, assumed={})
     starts = completed({"workload.task": task}, groups())
-    stated = {**{key: value_of(key, text) for key, text in starts.items()}, **dict(by_dotted_key(page))}
+    stated = {**{key: sources.value_of(key, text) for key, text in starts.items()}, **dict(by_dotted_key(page))}
     known = {key: stated[key] for key in reading.missing if key in stated and not key.startswith("plan.")}
     if count := re.search(r"(\d+)x ", reading.missing.get("cluster", "")):
         known["cluster"] = re.sub(r"^\d+x ", count[0], str(stated["cluster"]))
@@ -269,42 +254,33 @@ def _of_requests(file: _Sent, shape: "Shape", kept: str, remarks: list[str]) -> 
     others = {key: text for key, text in page.items() if key.startswith(("model", "cluster", CONFIG, *parts))}
     sent = {"process": "trace"} if TIME in shape.columns else shape.arrival or {"process": "all_at_once"}
     load = {"workload.task": "serve", "workload.trace": kept, **_arrival(sent)}
-    said = tuple(one.replace(str(opened_file(kept)), file.name) for one in remarks)
+    said = tuple(one.replace(str(sources.opened_file(kept)), file.name) for one in remarks)
     return Found(shape.name or "a trace of requests", {**others, **load}, remarks=said)
 
 
 def _arrival(sent: Mapping[str, Any]) -> dict[str, str]:
-    return {f"workload.arrival.{key}": as_text(value) for key, value in sent.items()}
+    return {f"workload.arrival.{key}": sources.as_text(value) for key, value in sent.items()}
 
 
 def _of_result(file: _Sent, measured: Mapping[str, Any], kept: str) -> Found:
     """The scenario of the page, corrected by what a load client measured of it."""
-    from sightline.simulation.anchoring import QUANTITIES
-
     page, task = file.page.scenario_values, file.page.option("workload.task")
     if task not in _SERVED:
         said = f"{file.name} is {measured['source']}, but workload.task is {task or 'missing'}"
         raise InputError(f"{said}; open it in a scenario of the measured server, with task serve or generate")
     server = {key: text for key, text in page.items() if not key.startswith(("workload.", "name"))}
-    sizes = {key: page.get(f"workload.{key}", "") for key in ("prompt_tokens", "output_tokens")}
-    if task == "serve":
-        load = {key: text for key, text in page.items() if key.startswith("workload.requests")}
-    else:
+    load = {key: text for key, text in page.items() if key.startswith("workload.requests")}
+    if task == "generate":
+        sizes = {key: page.get(f"workload.{key}", "") for key in ("prompt_tokens", "output_tokens")}
         load = {f"workload.requests.{key}": text for key, text in {"count": "256", **sizes}.items()}
     load = {"workload.task": "serve", **load, **_arrival(measured["sent"]), "measured": kept}
     anchor = urlencode({"name": file.name, **server, **load})
-    learned(anchor)
-    times = (f"{metric_of(key).label} {seconds(_mean(measured[key]))}" for key in QUANTITIES if key in measured)
-    what = f"{measured['source']}, {', '.join(times)}; it corrects the prediction"
+    (told,) = learned(anchor).to_dicts("generation")
     anchors = dict.fromkeys([*file.page.option(ANCHOR).splitlines(), anchor])
-    return Found(what, {**page, ANCHOR: "\n".join(anchors)})
+    return Found(f"{measured['source']}; {told['sentence']}", {**page, ANCHOR: "\n".join(anchors)})
 
 
-def _mean(value: Any) -> float:
-    return float(value["mean"] if isinstance(value, Mapping) else value)
-
-
-@lru_cache(32)
+@lru_cache(8)
 def learned(anchors: str) -> "Anchored":
     """Return what anchors of an address teach: a scenario with ``measured`` a line, as the query of an address."""
     from sightline.anchors.corrected import anchored as learn
@@ -331,10 +307,10 @@ def anchors_for(asked: Asked) -> str:
     return stated if known and (known.requests if is_served else known.steps) else ""
 
 
-def anchor_piece(asked: Asked) -> str:
-    """Return the form of one measured figure of the scenario at hand."""
+def anchor_piece(profile: "Profile") -> str:
+    """Return what was learned from measurements, and the form of one measured figure of the scenario at hand."""
     from sightline.prediction.anchoring.timed import TIMES
     from sightline.web.pages import render
 
-    figures = TIMES["generation" if asked.option("workload.task") in _SERVED else "training"]
-    return render("anchor.html", figures={key: metric_of(key) for key in figures})
+    figures = {key: metric_of(key) for key in TIMES.get(profile.task.name, ())}
+    return paragraphs(anchor_sentences([profile])) + render("anchor.html", figures=figures)

@@ -215,8 +215,10 @@ def show_trust(asked: Asked) -> "Piece":
     scenario = asked.scenario()
     if not isinstance(scenario, Scenario | GenerationScenario):
         raise InputError(f"workload.task is {asked.option('workload.task')}; allowed here: {', '.join(TASKS)}")
-    outline = trust_outline(anchored(asked), nearest_cases(scenario))
-    return outline_piece(outline, level=3, title_level=2) + anchor_piece(asked)
+    profile = anchored(asked)
+    return outline_piece(trust_outline(profile, nearest_cases(scenario)), level=3, title_level=2) + anchor_piece(
+        profile
+    )
 
 
 def validation_job(asked: Asked) -> Request | None:

@@ -55,7 +55,7 @@ def plan_job(asked: Asked) -> Request:
     if top := asked.option("top"):
         options["top"] = int(top) if top.isascii() and top.isdigit() else top
     mapping = asked.mapping
-    if anchors := anchors_for(asked):
+    if asked.values["workload.task"] not in SERVE and (anchors := anchors_for(asked)):  # no search of loads takes any
         options[ANCHOR] = anchors
     try:
         check_plan(mapping, options)

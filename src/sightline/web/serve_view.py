@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
+from sightline.answers.outline import Outline
 from sightline.errors import InputError
 from sightline.loading.serving import PROCESSES
 from sightline.progress import Progress
@@ -129,6 +130,7 @@ _MOST_ROWS: Final = 20_000
 def simulate_loads(mapping: Mapping[str, Any], options: Mapping[str, Any], progress: Progress) -> Mapping[str, Any]:
     """Return the figures of one load, or of a sweep of them."""
     from sightline.anchors.corrected import simulated
+    from sightline.answers.launched import launch_parts
     from sightline.answers.loads import serving_outline
 
     loaded, loads = check(mapping, options)
@@ -137,7 +139,9 @@ def simulate_loads(mapping: Mapping[str, Any], options: Mapping[str, Any], progr
     answers, capacities = simulated(loads, progress, known, capacity=capacity, intervals=intervals)
     documents = [answer.to_dict() for answer in answers]
     outline = serving_outline(answers, capacities, loaded.cells[: len(answers)], think_s=_think_s(options))
-    return {**found(documents if loaded.is_list else documents[0], outline_piece(outline)), "files": _files(answers)}
+    launch = outline_piece(Outline(parts=launch_parts(loads[0], "Serve"))) if len(loads) == 1 else ""
+    document = documents if loaded.is_list else documents[0]
+    return {**found(document, outline_piece(outline) + launch), "files": _files(answers)}
 
 
 def check(mapping: Mapping[str, Any], options: Mapping[str, Any]) -> "tuple[Loaded, list[ServingScenario]]":

@@ -74,8 +74,7 @@ def _memory(asked: Asked, profile: "Profile") -> Piece:
     from sightline.explanation.advice import later_memory_sentences
 
     later = out.Lines(title="If it runs out of memory later", lines=list(later_memory_sentences(profile)))
-    shown = later if later.lines else out.Lines(lines=[])
-    return _parts(charted(asked, profile, label_of(profile), "memory"), shown, *stage_tables(profile))
+    return _parts(charted(asked, profile, label_of(profile), "memory"), later, *stage_tables(profile))
 
 
 def _roofline(asked: Asked, profile: "Profile") -> Piece:
@@ -112,9 +111,18 @@ def _sweep(asked: Asked, profile: "Profile") -> Piece:
     with prefixed("values1: "):
         loaded = read([{**asked.mapping, "sweep": sweep}], MOST_SWEPT)
     profiles = [predict(one) for one in loaded.scenarios]
-    names = ("heat-map",) if len(sweep) > 1 else ("scaling", "throughput-latency", "time")
-    label = f"sweep of {' and '.join(sweep)}"
-    found = _parts(charted(asked, profiles, label, *names), *swept_parts(profiles, loaded.cells))
+    cells = [
+        {name: one.cluster.devices if name == "devices" else cell[key] for name, _, key, _ in stated if name}
+        for cell, one in zip(loaded.cells, loaded.scenarios, strict=True)
+    ]
+    chart = out.Charts(
+        answer=(profiles, cells),
+        label=f"sweep of {' and '.join(sweep)}",
+        start="predict-sweep",
+        function="sightline.charts.study_charts:swept_chart",
+        titled=False,
+    )
+    found = _parts(chart, *swept_parts(profiles, loaded.cells))
     return joined(head, found, render("later.html", address=f"/predict/depends?{asked.scenario_query}", lines=12))
 
 
@@ -128,12 +136,12 @@ def depends(asked: Asked) -> Piece:
     return section("What it depends on", _parts(*shown), level=3)
 
 
-def _trust(asked: Asked, profile: "Profile") -> Piece:
+def _trust(_: Asked, profile: "Profile") -> Piece:
     from sightline.answers.validation import trust_outline
     from sightline.validation.nearest import nearest_cases
 
     found = outline_piece(trust_outline(profile, nearest_cases(profile.scenario)), level=3)
-    return joined(anchor_piece(asked), found)
+    return joined(anchor_piece(profile), found)
 
 
 def _files(asked: Asked, profile: "Profile") -> Piece:

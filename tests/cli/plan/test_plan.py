@@ -35,7 +35,7 @@ def file(tmp_path):
 
 
 def test_a_person_reads_a_table_reasons_and_commands(file, in_process):
-    code, out, err = in_process("plan", file)
+    code, out, err = in_process("plan", file, "-v")
     # A slow machine shows progress.
     assert (code, [line for line in err.splitlines() if not line.startswith("searching")]) == (0, [])
     for said in (
@@ -70,7 +70,7 @@ def test_csv_has_a_line_per_plan(file, in_process):
 def test_the_command_to_try_next_predicts_the_first_plan_that_can_run(file, in_process):
     _, out, _ = in_process("plan", file, "--json")
     best = next(one for one in json.loads(out)["plans"] if one["launchable"])
-    _, text, _ = in_process("plan", file)
+    _, text, _ = in_process("plan", file, "-v")
     _, _, after = text.partition(f"where the time and memory of plan {best['rank']} go\n")
     lines = [line for line in after.replace("\\\n", "").splitlines() if "sightline predict" in line]
     code, predicted, _ = in_process(*shlex.split(lines[0])[1:], "--json")
@@ -130,7 +130,7 @@ def test_the_default_answer_can_be_run_and_all_shows_the_others_with_what_preven
 def test_where_nothing_can_be_launched_each_reason_is_said_once(file, in_process, tmp_path):
     code, out, err = in_process("plan", file, "--set", "plan.framework=reference", "--launch", tmp_path / "run")
     assert code == 2
-    assert "Try next" in out
+    assert "The best plans" in out
     assert err.count("--launch: plans 1") == 1
     assert "none of the 10 plans" in err
     assert not (tmp_path / "run").exists()
@@ -177,7 +177,7 @@ def test_a_limit_on_memory_is_drawn_on_the_axis_of_memory(file, in_process, tmp_
 def test_nothing_fits_is_an_answer_with_the_nearest_that_does(example, in_process):
     too_large = ["--set", "cluster=1x rtx-4090", "--set", "plan.adapter=none"]
     code, out, _ = in_process(
-        "plan", example.parent / "plans/llama-3.1-8b-rtx-4090.yaml", *too_large, "--price", "4090=0.5"
+        "plan", example.parent / "plans/llama-3.1-8b-rtx-4090.yaml", *too_large, "--price", "4090=0.5", "-v"
     )
     assert code == 0
     assert out.startswith("No launchable plan fits")
@@ -254,7 +254,7 @@ def test_a_launch_that_fails_leaves_the_answer(file, in_process, tmp_path):
     code, out, err = in_process("plan", file, "--launch", tmp_path / "run", "--set", "workload.sequence_length=1024")
     assert code == 2
     assert "launch.sh" in err
-    assert "Try next" in out
+    assert "The best plans" in out
 
 
 def test_a_fine_tune_is_run_with_the_weights_that_its_script_asks_for(in_process, tmp_path):
@@ -265,7 +265,7 @@ def test_a_fine_tune_is_run_with_the_weights_that_its_script_asks_for(in_process
     }
     path = tmp_path / "tune.yaml"
     path.write_text(json.dumps(asked), encoding="utf-8")
-    code, out, err = in_process("plan", path, "--launch", tmp_path / "run")
+    code, out, err = in_process("plan", path, "--launch", tmp_path / "run", "-v")
     assert code == 0
     assert "WEIGHTS=WEIGHTS bash" in out
     assert "training_arguments.json" in err
@@ -300,7 +300,7 @@ def test_operators_have_no_plan_to_look_for(example, in_process):
 
 
 def test_a_search_reads_stdin_and_suggests_no_command_for_it(run):
-    answer = run("plan", "-", stdin=json.dumps(FAST))
+    answer = run("plan", "-", "-v", stdin=json.dumps(FAST))
     assert answer.returncode == 0
     assert "evaluated" in answer.stdout
     assert "try next" not in answer.stdout

@@ -58,7 +58,7 @@ def test_the_same_seed_gives_the_same_answer(in_process, scenario):
 
 
 def test_people_get_a_table(in_process, scenario):
-    code, out, _ = in_process("simulate", str(scenario))
+    code, out, _ = in_process("simulate", str(scenario), "-v")
     assert code == 0
     for said in ("time to first token", "p99", "120 completed", "Mean latency by phase"):
         assert said in out

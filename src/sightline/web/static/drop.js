@@ -2,7 +2,6 @@
 
 const MEGA = 1e6;
 const KEPT = "opened";
-const LARGE = 2 * MEGA;
 const form = document.getElementById("ask");
 const button = document.querySelector("[data-open-file]");
 const status = document.getElementById("status");
@@ -36,9 +35,7 @@ export function openFile(file, more = {}) {
   const asked = new URLSearchParams({ name: file.name, view: document.querySelector("main").dataset.view, of: new URLSearchParams(fields), ...more });
   const sending = new XMLHttpRequest();
   sending.open("POST", `/open?${asked}`);
-  sending.upload.onprogress = ({ loaded, total }) => {
-    if (total > LARGE) say(`Sending ${file.name}: ${Math.round(100 * loaded / total)} %`);
-  };
+  sending.upload.onprogress = ({ loaded, total }) => say(`Reading ${file.name}: ${Math.round(100 * loaded / total)} % sent`);
   sending.onerror = () => say("The server does not answer: is `sightline ui` still running?", [], true);
   sending.onload = () => {
     const found = JSON.parse(sending.responseText);
@@ -46,7 +43,6 @@ export function openFile(file, more = {}) {
     sessionStorage.setItem(KEPT, JSON.stringify(found));
     location.assign(found.address);
   };
-  say(`Reading ${file.name} ...`);
   sending.send(file);
 }
 
