@@ -61,3 +61,14 @@ def test_what_predictions_with_it_rest_on_stands_below(client, query, said):
     shown = client.get(f"/catalog?{query}").text
     assert "Evidence behind predictions" in shown
     assert said in shown.partition("Evidence behind predictions")[2]
+
+
+def test_the_index_has_all_entries_with_sizes_makers_repositories_and_what_drivers_say(client):
+    found = {(one["kind"], one["key"]): one for one in client.get("/catalog/index.json").json()}
+    assert len(found) == sum(len(names(kind)) for kind in KINDS)
+    model, device = found["models", "llama-3.1-8b"], found["devices", "h100-sxm-80gb"]
+    assert "8.03 B" in model["about"]
+    assert "meta-llama/" in model["words"]
+    assert "79.6 GiB, 3.35 TB/s" in device["about"]
+    assert "nvidia" in device["words"]
+    assert "80gb hbm3" in device["words"]

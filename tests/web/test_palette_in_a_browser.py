@@ -66,7 +66,6 @@ def test_a_field_finds_makers_and_repositories_and_asks_once_a_choice_is_made(pa
 def test_a_field_is_judged_when_it_is_left_and_escape_closes_its_list_alone(page):
     page.goto("/predict")
     ready(page)
-    before = page.locator("#answer").inner_text()
     page.get_by_label("model", exact=True).focus()
     page.keyboard.press("Control+a")
     page.keyboard.type("llama-3-8")
@@ -77,7 +76,7 @@ def test_a_field_is_judged_when_it_is_left_and_escape_closes_its_list_alone(page
     assert page.locator(".field-problem:not(:empty)").count() == 0
     page.keyboard.press("Tab")
     page.wait_for_selector(".field-problem:not(:empty)")
-    assert page.locator("#answer.stale").inner_text() == before
+    assert "tokens/s" in page.locator("#answer.stale").inner_text()
 
 
 def test_numbers_and_counts_of_devices_double_and_halve(page):

@@ -77,11 +77,13 @@ def test_a_mistake_stands_next_to_its_field(page):
     page.goto(ASKED)
     ready(page)
     best(page)
-    page.get_by_label("model", exact=True).fill("qwen2.5-0.6b")
-    page.wait_for_selector(".field-problem >> text=/did you mean/")
     field = page.get_by_label("model", exact=True)
+    field.fill("qwen2.5-0.6b")
+    field.blur()
+    page.wait_for_selector(".field-problem >> text=/did you mean/")
     assert field.get_attribute("aria-invalid") == "true"
     field.fill("qwen2.5-0.5b")
+    field.blur()
     page.wait_for_selector('input[name="model"]:not([aria-invalid])')
 
 

@@ -80,8 +80,10 @@ def serve(listening: socket.socket, ready: Callable[[], None]) -> None:
 def _warm_up() -> None:
     """Load what the first page needs, so that nobody waits for it."""
     from sightline.web.scenario_views import show_prediction
+    from sightline.web.stored_views import catalog_index
 
     show_prediction(Asked(START))
+    catalog_index()
 
 
 def create_app(jobs: Jobs | None = None) -> App:

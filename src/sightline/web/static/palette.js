@@ -2,7 +2,7 @@
 import { catalog, combobox, withCount } from "./combobox.js";
 
 const form = document.getElementById("ask");
-const PRESSED = "button, a.button, a[role=tab], [data-action]";
+const PRESSED = "button, a.button, a[role=tab], #answer a[href^='/plan?'], [data-action]";
 /** Buttons that stand for one place of the page rather than for an action. */
 const OF_A_PLACE = "dialog *, .help, .step, [data-palette], [data-field], :disabled";
 const FIELDS = { models: "model", devices: "cluster", clusters: "cluster" };
@@ -16,7 +16,7 @@ function row(name, about, act, { key = name.toLowerCase(), words = "" } = {}) {
 function actions() {
   const found = [...document.querySelectorAll(PRESSED)].filter((one) => !one.matches(OF_A_PLACE) && one.checkVisibility());
   const named = new Map(found.map((one) => [(one.ariaLabel ?? one.textContent).replaceAll(/\s+/g, " ").trim(), one]).reverse());
-  return [...named].reverse().map(([name, one]) => row(name, one.title || "action", () => one.click()));
+  return [...named].reverse().map(([name, one]) => row(name, one.title === name ? "action" : one.title || one.role || "action", () => one.click()));
 }
 
 /** Puts an entry into the scenario at hand, where the page has one. */
@@ -39,7 +39,7 @@ document.body.append(dialog);
 
 const open = combobox(input, list, async (text) => {
   const entries = await catalog();
-  const views = [...document.querySelectorAll("a[data-view]")].map((link) => row(link.textContent.trim(), "view", () => link.click()));
+  const views = [...document.querySelectorAll("nav a[data-view]")].map((link) => row(link.textContent.trim(), "view", () => link.click()));
   const shown = entries.map((one) => row(one.key, `catalog, ${one.kind}`, () => {
     location.assign(`/catalog?${new URLSearchParams({ kind: one.kind, name: one.key })}`);
   }, one));
