@@ -127,7 +127,7 @@ def depends(asked: Asked) -> Piece:
     return section("What it depends on", _parts(*shown), level=3)
 
 
-def _trust(asked: Asked, profile: "Profile") -> Piece:
+def _trust(_: Asked, profile: "Profile") -> Piece:
     from sightline.answers.validation import trust_outline
     from sightline.validation.nearest import nearest_cases
 
