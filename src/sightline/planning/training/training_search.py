@@ -396,6 +396,7 @@ def search_space(
         return limit
 
     counts = searched(keeper, scout=scout, pieces=pieces, progress=progress)
+    counts.sampled = keeper.sampled if isinstance(keeper, Front) else []
     return counts, keeper.kept()
 
 
