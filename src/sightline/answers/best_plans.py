@@ -65,9 +65,10 @@ def short_answer(answer: PlanAnswer) -> Iterator[out.Said]:
         yield out.Said(asks="capacity", says=f"up to {rate} requests per second (80 %: {ends})", kind=out.GOOD)
     first, _, others = plan_sentences.costs(answer).partition(", ")
     is_served = best.profile.task.name == "serving" and others
-    costs = {"value": first, "detail": others} if is_served else {"detail": ", ".join(filter(None, (first, others)))}
+    detail = others if is_served else plan_sentences.costs(answer)
     for line in of_profile(best.profile):
-        yield replace(line, **costs) if first and line.key == COST else line
+        is_cost = first and line.key == COST
+        yield replace(line, value=first if is_served else line.value, detail=detail) if is_cost else line
     if reasons := plan_sentences.why_it_wins(answer):
         yield out.Said(asks="rationale", says=reasons)
 
