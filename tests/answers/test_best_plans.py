@@ -16,6 +16,7 @@ from sightline.frameworks import read_framework
 from sightline.loading import load
 from sightline.planning.plan_answer import PlanAnswer
 from sightline.render import terminal_parts
+from sightline.render.html import outline_piece
 
 
 def render(answer, width=80, commands=()):
@@ -75,6 +76,13 @@ def test_ties_are_marked_and_said_with_their_chances():
     text = render(plan_answers.trained())
     assert [row(text, f"{rank} ")[1] == "tied" for rank in (1, 2, 3)] == [True, True, False]
     assert "43 %" in " ".join(text.split())
+
+
+def test_a_page_has_chips_and_the_figures_that_rows_are_sorted_by():
+    answer = plan_answers.trained()
+    html = outline_piece(plan_outline(answer)).html
+    assert '<span class="chip bad">not launchable</span>' in html
+    assert f'data-value="{answer.plans[0].profile.step_time_s!r}"' in html
 
 
 def test_a_tie_of_all_plans_marks_none():

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from dataclasses import replace
 
 import altair as alt
 import numpy as np
@@ -79,6 +80,12 @@ def test_a_front_marks_the_chosen_plan_and_what_is_asked_for():
     assert any(one.startswith("shaded: ") and "5.00 ms" in one for one in said)
     assert "TPOT (milliseconds), less is better" in said
     assert "tokens/s per device, more is better" in said
+
+
+def test_plans_behind_a_front_are_drawn_if_they_are_near():
+    answer = replace(plan_answers.generating(), sampled=[(1.0, 1.01), (1e9, 1.0)])
+    rows = [row for data in plan_chart(answer)["datasets"].values() for row in data]
+    assert len(rows) == 1 + sum(len(data) for data in plan_chart(plan_answers.generating())["datasets"].values())
 
 
 def test_a_limit_that_no_axis_shows_has_bars():

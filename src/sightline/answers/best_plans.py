@@ -58,14 +58,17 @@ def short_answer(answer: PlanAnswer) -> Iterator[out.Said]:
         return
     best = answer.plans[0]
     yield out.Said(asks="best plan", says=plan_sentences.best_in_words(answer))
-    costs = plan_sentences.costs(answer)
-    lines = of_profile(best.profile)
-    yield from (replace(line, detail=costs) if costs and line.key == COST else line for line in lines)
     if (interval := best.profile.interval.get(CAPACITY)) is not None:
         low, high = interval
         ends = f"{units.digits(float(low))} {'or more' if high is None else f'to {units.digits(float(high))}'}"
         rate = units.digits(float(best.profile.capacity_requests_per_s))
-        yield out.Said(asks="capacity", says=f"up to {rate} requests per second (80 %: {ends})")
+        yield out.Said(asks="capacity", says=f"up to {rate} requests per second (80 %: {ends})", kind=out.GOOD)
+    first, _, others = plan_sentences.costs(answer).partition(", ")
+    is_served = best.profile.task.name == "serving" and others
+    detail = others if is_served else plan_sentences.costs(answer)
+    for line in of_profile(best.profile):
+        is_cost = first and line.key == COST
+        yield replace(line, value=first if is_served else line.value, detail=detail) if is_cost else line
     if reasons := plan_sentences.why_it_wins(answer):
         yield out.Said(asks="rationale", says=reasons)
 
@@ -133,6 +136,7 @@ def _reasons(answer: PlanAnswer) -> Iterator[out.Rows]:
             numbers=(False, True, False),
             sentences=True,
             is_folded=True,
+            faint=[at for at, row in enumerate(rows) if row[1] == units.NOTHING],
         )
 
 

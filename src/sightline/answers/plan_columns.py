@@ -75,7 +75,7 @@ _FIGURES = {
     ),
     "serving": (
         *("capacity_requests_per_s", "ttft_s", "tpot_s", GOODPUT, "usd_per_hour", "most_users"),
-        *("goodput_requests_per_usd", "cost_usd_per_million_tokens", "energy_j_per_million_tokens"),
+        *("goodput_requests_per_usd", "cost_usd_per_million_tokens", "energy_j_per_million_tokens", "mfu"),
     ),
 }
 """Result keys that have a column, besides the objective; of the times of a load the percentile that is promised."""

@@ -190,7 +190,7 @@ def most_surely(profile: Profile) -> str:
 
 def chips(answer: PlanAnswer, position: int) -> list[tuple[str, str]]:
     """Return what is said behind a plan's rank; not what is so of all plans, but for what speaks against them."""
-    one, ties = answer.plans[position], sum(other.tied for other in answer.plans)
+    one, ties = answer.plans[position], sum(other.tied for other in answer.plans[1:])
     tied = 0 < ties < len(answer.plans) - 1 and (one.tied or position == 0)
     on_front = position in answer.pareto and len(answer.pareto) < len(answer.plans)
     said = {TIED: tied, ON_FRONT: on_front, UNLAUNCHED: not one.launchable, TIGHT: one.profile.tight}
@@ -473,7 +473,7 @@ def too_long(answer: PlanAnswer) -> list[str]:
 def _rent(answer: PlanAnswer, first: RankedPlan) -> Iterator[str]:
     """What the devices of a service cost: per hour, and per token at the rate that plans are compared at."""
     tokens = answer.assumptions.get("cost", "cost per million output tokens").removeprefix("cost ")
-    for key, said in (("usd_per_hour", "per hour"), ("cost_usd_per_million_tokens", tokens)):
+    for key, said in (("cost_usd_per_million_tokens", tokens), ("usd_per_hour", "per hour")):
         if (figure := plan_columns.value(first, key)) is not None:
             yield f"{plan_columns.shown(key, figure)} {said}"
     rate, capacity = first.profile.scenario.workload.arrival.rate, first.profile.capacity_requests_per_s

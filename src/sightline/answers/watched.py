@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from math import inf
 from typing import Any
 
 from sightline.answers import outline as out
@@ -29,9 +30,9 @@ def watches_outline(records: Sequence[WatchRecord], place: str, address: Callabl
     newest = list(reversed(records))
     columns = columns_of([one.run for one in newest])
     kept = {heading: columns[heading] for heading in ("age", "model", "status")}
-    kept["status"] = [f"{status}{_beyond(one)}" for one, status in zip(newest, kept["status"], strict=True)]
+    kept["status"] = [f"{status}{_gap(one)}" for one, status in zip(newest, kept["status"], strict=True)]
     rows = [
-        (out.Link(label_of(one.run), address(one.id)), *cells, summary(one.last) if one.last else "no step yet")
+        (out.Link(label_of(one.run), address(one.id)), *cells, _seen(one))
         for one, *cells in zip(newest, *kept.values(), strict=True)
     ]
     return out.Outline(parts=[out.Rows(headings=("job", *kept, "last seen"), rows=rows, numbers=False)])
@@ -62,28 +63,27 @@ _CHART = "sightline.charts.watched_steps:record_chart"
 
 
 def _short_answer(one: WatchRecord, predicted: Mapping[str, Any], now: datetime) -> Iterator[out.Said]:
-    beyond, is_well = _beyond(one), one.is_running or one.run.status == "ok"
-    kind = out.PERHAPS if beyond and is_well else out.GOOD if is_well else out.BAD
-    yield out.Said(asks="job", says=f"{_state(one, now)}{beyond}", kind=kind)
-    last = one.last
-    if not last:
+    low, high = (predicted.get("interval") or {}).get("step_time_s", (0.0, inf))
+    is_inside = low <= one.last.get("step_time_s", low) <= high
+    is_well = one.is_running or one.run.status == "ok"
+    kind = out.BAD if not is_well else out.GOOD if is_inside else out.PERHAPS
+    yield out.Said(asks="job", says=f"{_state(one, now)}{_gap(one)}", kind=kind)
+    if not one.last:
         return
-    yield out.Said(asks="how fast", says=summary(last, " · "))
-    if last.get("gap") is not None and predicted:
-        low, high = predicted["interval"]["step_time_s"]
-        is_inside = low <= last["step_time_s"] <= high
+    yield out.Said(asks="how fast", says=_seen(one))
+    if one.last.get("gap") is not None and predicted:
         told = f"{units.seconds(predicted['step_time_s'])} (80 %: {units.seconds_span(low, high)})"
-        yield out.Said(
-            asks="predicted", says=f"{told}: {gap(last['gap'])}", kind=out.GOOD if is_inside else out.PERHAPS
-        )
+        yield out.Said(asks="predicted", says=told, kind=out.GOOD if is_inside else out.PERHAPS)
 
 
-def _beyond(one: WatchRecord) -> str:
-    """How much slower than predicted its last steps are, after a comma; empty within the prediction's interval."""
-    took, predicted = one.last.get("step_time_s"), one.about.get("predicted") or {}
-    if took is None or one.last.get("gap") is None or not predicted or took <= predicted["interval"]["step_time_s"][1]:
-        return ""
-    return f", {gap(one.last['gap'])}"
+def _gap(one: WatchRecord) -> str:
+    """How far its last steps are from the prediction, after a comma; empty without one."""
+    return "" if one.last.get("gap") is None else f", {gap(one.last['gap'])}"
+
+
+def _seen(one: WatchRecord) -> str:
+    """What its last steps were, but for how far they are from the prediction."""
+    return summary({**one.last, "gap": None}, " · ") if one.last else "no step yet"
 
 
 def _state(one: WatchRecord, now: datetime) -> str:

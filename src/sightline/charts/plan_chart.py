@@ -177,6 +177,7 @@ def _front(answer: PlanAnswer, limits: Mapping[str, float], room: Room) -> figur
     ]
     marks = [
         *asked,
+        figure.mark("point", _behind(answer, keys), x=across, y=up, size=16, color=_COLORS[OTHER], opacity=0.5),
         figure.mark("line", line, x=across, y=up, order=order, strokeWidth=1.5, color=_COLORS[FRONT], opacity=0.6),
         figure.interval(spans[across], y=up, x=f"{across}.low", x2=f"{across}.high", **thin),
         figure.interval(spans[up], x=across, y=f"{up}.low", y2=f"{up}.high", **thin),
@@ -198,6 +199,22 @@ def _front(answer: PlanAnswer, limits: Mapping[str, float], room: Room) -> figur
     )
 
 
+_FAR, _MOST_BEHIND = 1.25, 300
+"""How many times a front's figures those of plans behind it may be, and how many of these are drawn."""
+
+
+def _behind(answer: PlanAnswer, keys: Sequence[str]) -> list[dict[str, Any]]:
+    """Plans that are not on the front, near enough to be seen with it."""
+    if not answer.sampled:
+        return []
+    shown = [[v for one in answer.plans if (v := plan_columns.value(one, key)) is not None] for key in keys]
+    rows = [[value * own[0] for value, own in zip(figures, shown, strict=True)] for figures in answer.sampled]
+    near = [
+        row for row in rows if all(min(own) / _FAR <= x <= _FAR * max(own) for x, own in zip(row, shown, strict=True))
+    ]
+    return [dict(zip(keys, row, strict=True)) for row in near[:: len(near) // _MOST_BEHIND + 1]]
+
+
 def front_chart(answer: PlanAnswer, room: Room = SCREEN) -> dict[str, Any] | None:
     """Return the Pareto front alone, with what was asked for; None where no front was asked for."""
     if not answer.plans or not answer.pareto or not plan_columns.front_axes(answer):
@@ -212,6 +229,7 @@ def _axis(answer: PlanAnswer, key: str, ticks: int) -> figure.Axis:
     values = [value for one in answer.plans if (value := plan_columns.value(one, key)) is not None]
     shown = [one for position, one in enumerate(answer.plans) if position in answer.pareto or one.rank == 1]
     values += [end for one in shown for end in interval_of(one, key) or ()]
+    values += [row[key] for row in _behind(answer, plan_columns.front_axes(answer))]
     better = "more" if metric_of(key).better == "higher" else "less"
     return figure.axis(figure.quantity(key, plan_columns.name(key)), values, count=ticks, better=better)
 

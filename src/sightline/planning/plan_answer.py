@@ -123,6 +123,8 @@ class PlanAnswer:
     pareto_axes: tuple[str, str] | None = None
     pareto: Sequence[int] = ()
     """Positions in ``plans`` of those on the front."""
+    sampled: Sequence[tuple[float, float]] = ()
+    """Some plans around a front that was asked for: its two figures as multiples of those of the first plan."""
     free: Sequence[str] = ()
     """Fields that were searched."""
     held_fixed: Mapping[str, Any] = field(default_factory=dict)
@@ -152,6 +154,8 @@ class Counts:
     rejected: Counter[str] = field(default_factory=Counter)
     stopped: bool = False
     least_share: float = inf
+    sampled: list[tuple[float, float]] = field(default_factory=list)
+    """Of a front in training: the figures of some plans that fit."""
 
     def joined(self, *others: "Counts | PlanAnswer") -> "Counts":
         """Return these with those of other searches."""
@@ -162,6 +166,7 @@ class Counts:
             rejected=sum((Counter(one.rejected) for one in every), Counter()),
             stopped=any(one.stopped for one in every),
             least_share=min(one.least_share for one in every),
+            sampled=[figures for one in every for figures in getattr(one, "sampled", ())],
         )
 
     def answer(self, plans: Sequence[RankedPlan], pareto_axes: tuple[str, str] | None, **about: Any) -> PlanAnswer:

@@ -317,9 +317,11 @@ def _answer(
         plans = [Ranked(plan, tied=False, better=None) for plan in thinned(front, found.axes, top)]
     else:
         plans = ranked(key, found.ordered(), top)
+    behind = [tuple(one.figures[axis] / plans[0].plan.figures[axis] for axis in found.axes) for one in found.ordered()]
     return found.answer(
         _answered(key, plans, limits),
         pareto,
+        sampled=behind if pareto else (),
         objective=ANSWERED.get(objective, objective),
         seconds=time.perf_counter() - began,
         pareto=places_on(front, plans),

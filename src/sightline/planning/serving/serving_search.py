@@ -36,6 +36,7 @@ from sightline.planning.serving.trial import (
 from sightline.prediction.changes import candidate_changes, changed, settings_of
 from sightline.progress import SILENT, Cancelled, Progress
 from sightline.scenario import GenerationPlan, ServingScenario
+from sightline.scenario.precision import MATMUL_FORMATS, WEIGHT_FORMATS
 from sightline.scenario.rules import ENGINE_DEGREES
 from sightline.scenario.space import Space
 from sightline.simulation.deployment import alike
@@ -91,8 +92,21 @@ def figures_of(trial: Trial, think_s: float, *, stated: bool = False) -> dict[st
         "cost_usd_per_million_tokens": 1e6 * per_hour / tokens_per_h if per_hour and tokens_per_h else None,
         "energy_j_per_million_tokens": _energy_j(trial),
         "usd_per_hour": per_hour,
+        "mfu": _utilization(trial),
         "meets_slo": trial.meets,
     }
+
+
+def _utilization(trial: Trial) -> float:
+    """Model FLOPs at the highest rate over the devices' peak: two per active parameter and token that is computed."""
+    scenario, lengths = trial.finalist.scenario, trial.finalist.lengths
+    hits = (trial.at_capacity or trial.profile).prefix_hit_rate or 0.0
+    tokens = lengths.prompt_tokens * (1.0 - hits) + lengths.output_tokens
+    plan, peaks = scenario.plan, scenario.cluster.device.peak_flops
+    words = plan.quantization or scenario.model.published
+    own = [MATMUL_FORMATS[WEIGHT_FORMATS[word]].compute_dtype for word in words if word in WEIGHT_FORMATS]
+    peak = scenario.cluster.devices * float(peaks[next((dtype for dtype in own if dtype in peaks), plan.dtype)])
+    return float(2.0 * scenario.model.active_parameters * tokens * trial.rate / peak)
 
 
 def _answered_per_s(trial: Trial, *, stated: bool) -> tuple[float, float]:

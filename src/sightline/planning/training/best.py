@@ -106,12 +106,18 @@ class First:
         return [Candidate(plans[i], (float(keys[i]),), float(memory[i])) for i in order]
 
 
+SAMPLED = 4
+"""Plans of a block of which a front keeps the figures, so that a chart shows what lies behind it."""
+
+
 @dataclass(slots=True, kw_only=True, eq=False)
 class Front:
     """The Pareto-optimal plans of two figures."""
 
     figure: Figures
     limit: float = np.inf
+    sampled: list[tuple[float, float]] = field(default_factory=list)
+    """The figures of some plans of each block."""
     _keys: Floats = field(default_factory=lambda: np.empty((2, 0)))
     _plans: list[Mapping[str, Any]] = field(default_factory=list)
 
@@ -121,6 +127,7 @@ class Front:
         keys = np.array(
             [np.broadcast_to(figure, block.fits.shape).ravel()[places] for figure in self.figure(block, axes)]
         )
+        self.sampled += map(tuple, keys[:, :: max(1, keys.shape[1] // SAMPLED)].T.tolist())
         ahead = ~dominated(keys, self._keys)
         places, keys = places[ahead], keys[:, ahead]
         on_front = front_of(keys)

@@ -100,12 +100,21 @@ def best_plans(
     return every.answer(
         plans,
         request.pareto,
+        sampled=_as_multiples(every.sampled, found) if "batch" not in request.axes else (),
         objective=request.objective,
         free=tuple(dict.fromkeys(name for space in spaces for name in (*space.options, *space.free))),
         alternatives=LazySequence(partial(_alternatives, spaces, good, plans, request, others)),
         assumptions=price_assumptions(devices),
         warnings=tuple(dict.fromkeys((*of_scenarios, *_without_plans(spaces, counted)))),
     )
+
+
+def _as_multiples(sampled: Sequence[tuple[float, float]], found: Sequence[Found]) -> list[tuple[float, float]]:
+    """Figures as multiples of those of the front's first plan."""
+    if not (sampled and found):
+        return []
+    first, second = min(one.keys for one in found)
+    return [(x / first, y / second) for x, y in sampled]
 
 
 def _corrected(space: Space[Scenario], kept: Sequence[Candidate], request: Request, most: int) -> Sequence[Candidate]:

@@ -408,6 +408,7 @@ def search_space(
 
     says = best if request.axes == ("time",) else None
     counts = searched(keeper, scout=scout, pieces=pieces, best=says, progress=progress, until=until)
+    counts.sampled = keeper.sampled if isinstance(keeper, Front) else []
     return counts, keeper.kept()
 
 
