@@ -14,7 +14,7 @@ def asked(tmp_path):
 
 
 def test_predict_names_the_commands_that_make_it_fit(in_process, asked):
-    code, out, _ = in_process("predict", asked, "--set", "workload.global_batch=4", "--nearest")
+    code, out, _ = in_process("predict", asked, "--set", "workload.global_batch=4", "--nearest", "-v")
     assert code == 0
     joined = " ".join(out.replace("\\\n", " ").split())
     assert "sightline predict" in joined

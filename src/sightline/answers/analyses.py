@@ -76,7 +76,8 @@ def explained_answer(explanation: Explanation) -> list[out.Said]:
     if own is not None and explanation.source == "predicted" and explanation.whole_s:
         return list(short_answer(own))
     first = [] if own is None else fits(own)
-    return [*first, _fast(explanation), *_binds(explanation), *([] if own is None else costs(own))]
+    bound = [bound_by({one.limit: one.share for one in explanation.limits})] if explanation.limits else []
+    return [*first, _fast(explanation), *bound, *([] if own is None else costs(own))]
 
 
 def whole_name(explanation: Explanation) -> str:
@@ -98,11 +99,6 @@ def interval_of(explanation: Explanation) -> str:
     own = explanation.answer if explanation.source == "predicted" else None
     ends = "" if own is None else summary.interval_of(own, explanation.whole)
     return f"80 %: {ends}" if ends else ""
-
-
-def _binds(explanation: Explanation) -> Iterator[out.Said]:
-    if explanation.limits:
-        yield bound_by({one.limit: one.share for one in explanation.limits})
 
 
 def limits(explanation: Explanation) -> out.Bars:

@@ -18,6 +18,7 @@ NOTHING_HELPS = "No candidate change gains more than its uncertainty."
 NOTHING_FITS = "No single change makes it fit."
 _TITLE = "What to change"
 _MOST = 3
+"""Changes that a page shows."""
 _NONE = "none"
 """Said of a change without a risk."""
 
@@ -43,7 +44,7 @@ def what_to_change(
     """
     is_unfit = profile is not None and profile.fits is False
     plans = [_advised(profile, one) for one in nearest] if profile is not None else []
-    found = sorted([*advice, *plans], key=lambda one: _risk(one) != _NONE)[:_MOST]
+    found = sorted([*advice, *plans], key=lambda one: _risk(one) != _NONE)[: _MOST if link else None]
     none = NOTHING_FITS if is_unfit else NOTHING_HELPS
     if not found and not search:
         return [out.Lines(title=_TITLE, lines=[none])] * is_tried

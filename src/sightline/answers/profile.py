@@ -163,7 +163,9 @@ def _speed(profile: Profile, baseline: Profile | None) -> Iterator[out.Said]:
     if timed_key is not None:
         low, high = profile.interval[timed_key]
         label = f"80 % interval of the {profile.task.declared(timed_key).spoken}: {said[timed_key]}"
-        whisker = out.Whisker(float(low), float(profile.figure(timed_key)), high and float(high), label)
+        whisker = out.Whisker(
+            float(low), float(profile.figure(timed_key)), None if high is None else float(high), label
+        )
     yield out.Said(
         asks="speed",
         key="speed",
@@ -179,9 +181,11 @@ def _speed(profile: Profile, baseline: Profile | None) -> Iterator[out.Said]:
 
 def _bound(profile: Profile, baseline: Profile | None) -> Iterator[out.Said]:
     if profile.bottleneck is not None:
-        said, before = (one and bound_by(seconds_by_limit(one), summary.bound_by(one)) for one in (profile, baseline))
-        is_other = said and before and before.value != said.value
-        yield replace(said, change=f"baseline: {before.value}") if is_other else said
+        said, *before = (
+            bound_by(seconds_by_limit(one), summary.bound_by(one)) for one in (profile, baseline) if one is not None
+        )
+        others = [f"baseline: {one.value}" for one in before if one.value != said.value]
+        yield replace(said, change="".join(others))
 
 
 def bound_by(limits: Mapping[str, Number], otherwise: str = "") -> out.Said:

@@ -122,8 +122,8 @@ dl { margin: 16px 0; } dt { color: var(--faint); font-size: 12px; } dd { margin:
 }
 .block { margin: 12px 0; } .block h2, .block h3 { margin-top: 18px; }
 .block.bad { border: 1px solid var(--bad); border-radius: 8px; padding: 8px 14px 2px; color: var(--ink); }
-
-.block button { padding: 0 8px; font-size: 13px; } .block p.bad { font-size: 17px; font-weight: bold; } .block td:nth-child(n + 2) { white-space: nowrap; }
+.block button { padding: 0 8px; font-size: 13px; } .block td:nth-child(n + 2) { white-space: nowrap; }
+.block p.bad { font-size: 17px; font-weight: bold; }
 .scroll { overflow-x: auto; background:
     linear-gradient(to right, var(--ground) 40%, transparent) left / 36px 100% no-repeat local,
     linear-gradient(to left, var(--ground) 40%, transparent) right / 36px 100% no-repeat local,
