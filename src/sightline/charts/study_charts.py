@@ -118,7 +118,7 @@ def swept_chart(
 ) -> dict[str, Any] | None:
     """Return a line with its 80 % interval over one swept key, or a map over two.
 
-    None where other keys than one or two were swept, or a combination occurs twice.
+    None where other keys than one or two were swept, a combination occurs twice, or no profile has the result.
 
     Args:
         answer: Profiles of one task, and of each its values of the keys that were swept, by dotted key.
@@ -129,9 +129,11 @@ def swept_chart(
     task, keys = profiles[0].task, list(cells[0])
     names = [one.rpartition(".")[2] for one in keys]
     places = {tuple(str(cell[one]) for one in keys) for cell in cells}
+    key = key or (task.rates[0] if task.rates else task.whole)
     if len(keys) not in (1, 2) or len(places) < len(cells) or len({*names}) < len(names):
         return None
-    key = key or (task.rates[0] if task.rates else task.whole)
+    if all(profile.figure(key) is None for profile in profiles):
+        return None
     figure = task.figures[key]
     fits = [bool(profile.fits) for profile in profiles]
     ends = [(float(low), float(high)) for p in profiles for low, high in [p.interval.get(key) or (0.0, None)] if high]
@@ -164,7 +166,15 @@ def _line(profiles: Sequence[Profile], values: Sequence[Any], name: str, key: st
         if (of := profile.figure(key)) is not None:
             low, high = profile.interval.get(key) or (of, of)
             ends = {f"{key}.low": float(low), f"{key}.high": float(of if high is None else high)}
-            rows.append({"line": title, name: value, key: float(of), "fits": bool(profile.fits), **ends})
+            rows.append(
+                {
+                    "line": title,
+                    name: value if numeric(values) else str(value),
+                    key: float(of),
+                    "fits": bool(profile.fits),
+                    **ends,
+                }
+            )
     y = axis(quantity(key), [row[column] for row in rows for column in (f"{key}.low", f"{key}.high")], count=6)
     color, tooltip = colored("line", [title]), [(name, ""), (key, ",.4~g"), "fits"]
     if numeric(values):
