@@ -8,18 +8,7 @@ from sightline.answers import labels
 from sightline.answers.analyses import LABELS
 from sightline.answers.study import Quantity, numeric
 from sightline.charts.drawing import LINES, SCREEN, Room, basis
-from sightline.charts.figure import (
-    Group,
-    Panel,
-    axis,
-    colored,
-    curve,
-    interval,
-    mark,
-    message,
-    quantity,
-    specification,
-)
+from sightline.charts.figure import Group, Panel, axis, colored, curve, interval, mark, message, quantity, specification
 from sightline.charts.study_bars import bars, factors, stacks, tornado
 from sightline.charts.study_lines import lines, names_below, points
 from sightline.charts.study_maps import heat_map
@@ -130,9 +119,8 @@ def swept_chart(
     names = [one.rpartition(".")[2] for one in keys]
     places = {tuple(str(cell[one]) for one in keys) for cell in cells}
     key = key or (task.rates[0] if task.rates else task.whole)
-    if len(keys) not in (1, 2) or len(places) < len(cells) or len({*names}) < len(names):
-        return None
-    if all(profile.figure(key) is None for profile in profiles):
+    known = any(profile.figure(key) is not None for profile in profiles)
+    if not known or len(keys) not in (1, 2) or len(places) < len(cells) or len({*names}) < len(names):
         return None
     figure = task.figures[key]
     fits = [bool(profile.fits) for profile in profiles]
@@ -146,9 +134,7 @@ def swept_chart(
         unfit = "" if all(fits) else "Hollow points do not fit in memory."
     else:
         # A rate that no device has the memory for would stand out as the best.
-        shown = [
-            profile.figure(key) if fit or not any(fits) else None for profile, fit in zip(profiles, fits, strict=True)
-        ]
+        shown = [one.figure(key) if fit or not any(fits) else None for one, fit in zip(profiles, fits, strict=True)]
         table = {name: [cell[one] for cell in cells] for name, one in zip(names, keys, strict=True)} | {key: shown}
         drawn = Figure(kind="map", title=named, x=names[1], y=(names[0], key), missing="does not fit")
         about[key] = Column(label=figure.label, unit=figure.unit)
