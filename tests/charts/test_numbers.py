@@ -12,6 +12,8 @@ from drawn_charts import texts
 
 import sightline as sl
 from sightline.charts import index
+from sightline.charts.rendering import data_of
+from sightline.charts.study_charts import swept_chart
 from sightline.render.csv import csv_of
 
 OF_MARKS = {"x", "y", "x2", "y2", "start", "end", "low", "high", "value", "t", "time", "top", "bottom", "at", "alone"}
@@ -120,6 +122,25 @@ def test_a_map_names_its_axes_and_says_what_does_not_fit():
     assert len(after) == len(before) - 1
     chart = next(one for one in index.charts_of(changed) if one.name == "heat-map")
     assert "does not fit" in texts(chart.wide)
+
+
+def test_a_sweep_of_one_key_is_a_line_with_its_band_and_of_two_a_map():
+    profiles = ANSWERS["sweep"]()
+    cells = [
+        {f"plan.{name}": getattr(one.scenario.plan, name) for name in ("tensor_parallel", "micro_batch")}
+        for one in profiles
+    ]
+    assert swept_chart((profiles, cells)) == index.chart_of("heat-map", profiles)
+    chosen = [at for at, cell in enumerate(cells) if cell["plan.tensor_parallel"] == cells[0]["plan.tensor_parallel"]]
+    own = [profiles[at] for at in chosen]
+    rows = data_of(swept_chart((own, [{"plan.micro_batch": cells[at]["plan.micro_batch"]} for at in chosen])))
+    assert {row["micro_batch"]: row["tokens_per_s"] for row in rows} == {
+        int(one.scenario.plan.micro_batch): pytest.approx(one.tokens_per_s) for one in own
+    }
+    assert all(row["tokens_per_s.low"] < row["tokens_per_s"] < row["tokens_per_s.high"] for row in rows)
+    words = [{"cluster": str(at)} for at in range(len(own))]
+    assert swept_chart((own, words), key="step_time_s")
+    assert swept_chart((own, [{"cluster": "one"}] * len(own))) is None
 
 
 def test_scaling_tells_what_does_not_fit():

@@ -59,7 +59,8 @@ def test_a_study_of_ones_own_may_be_bounded():
         "cluster": "8x h100-sxm-80gb",
         "workload": {"task": "pretrain", "sequence_length": 2048, "global_batch": 64},
     }
-    study = {"base": base, "axes": {"cluster.device.peak_flops": ["1x", "2x", "3x", "4x"]}, "view": "both"}
+    axis = {"from": "1x", "to": "4x", "steps": 4}
+    study = {"base": base, "axes": {"cluster.device.peak_flops": axis}, "view": "both"}
     check(study, most=8)
     check(study, most=6, quick=True)
     with pytest.raises(InputError, match="8 points; allowed: up to 7"):

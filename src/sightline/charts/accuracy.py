@@ -10,9 +10,7 @@ from numpy.typing import NDArray
 from sightline.answers.validation import by_kind, case_label, quantity_name
 from sightline.charts import figure
 from sightline.charts.drawing import FAINT, HOST, PAIR, ROW_HEIGHT, SCREEN, Room, rounded
-from sightline.charts.figure import (
-    quantity as quantity_of,
-)
+from sightline.charts.figure import quantity as quantity_of
 from sightline.quantities import percent
 
 if TYPE_CHECKING:

@@ -6,16 +6,7 @@ from typing import Any
 from sightline.answers import labels, summary, units
 from sightline.charts import stacks
 from sightline.charts.curves import batch_chart
-from sightline.charts.drawing import (
-    FAINT,
-    MEMORY_COLORS,
-    OVERLAPPED_COLOR,
-    PHASE_COLORS,
-    SCREEN,
-    WARNING,
-    Room,
-    basis,
-)
+from sightline.charts.drawing import FAINT, MEMORY_COLORS, OVERLAPPED_COLOR, PHASE_COLORS, SCREEN, WARNING, Room, basis
 from sightline.charts.figure import Group, Panel, beside, specification
 from sightline.profile import IDLE_PHASES, SERVING, Profile, overlapped_s
 

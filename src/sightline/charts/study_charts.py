@@ -8,18 +8,7 @@ from sightline.answers import labels
 from sightline.answers.analyses import LABELS
 from sightline.answers.study import Quantity, numeric
 from sightline.charts.drawing import LINES, SCREEN, Room, basis
-from sightline.charts.figure import (
-    Group,
-    Panel,
-    axis,
-    colored,
-    curve,
-    interval,
-    mark,
-    message,
-    quantity,
-    specification,
-)
+from sightline.charts.figure import Group, Panel, axis, colored, curve, interval, mark, message, quantity, specification
 from sightline.charts.study_bars import bars, factors, stacks, tornado
 from sightline.charts.study_lines import lines, names_below, points
 from sightline.charts.study_maps import heat_map
@@ -118,7 +107,7 @@ def swept_chart(
 ) -> dict[str, Any] | None:
     """Return a line with its 80 % interval over one swept key, or a map over two.
 
-    None where other keys than one or two were swept, or a combination occurs twice.
+    None where other keys than one or two were swept, a combination occurs twice, or no profile has the result.
 
     Args:
         answer: Profiles of one task, and of each its values of the keys that were swept, by dotted key.
@@ -129,9 +118,10 @@ def swept_chart(
     task, keys = profiles[0].task, list(cells[0])
     names = [one.rpartition(".")[2] for one in keys]
     places = {tuple(str(cell[one]) for one in keys) for cell in cells}
-    if len(keys) not in (1, 2) or len(places) < len(cells) or len({*names}) < len(names):
-        return None
     key = key or (task.rates[0] if task.rates else task.whole)
+    known = any(profile.figure(key) is not None for profile in profiles)
+    if not known or len(keys) not in (1, 2) or len(places) < len(cells) or len({*names}) < len(names):
+        return None
     figure = task.figures[key]
     fits = [bool(profile.fits) for profile in profiles]
     ends = [(float(low), float(high)) for p in profiles for low, high in [p.interval.get(key) or (0.0, None)] if high]
@@ -144,9 +134,7 @@ def swept_chart(
         unfit = "" if all(fits) else "Hollow points do not fit in memory."
     else:
         # A rate that no device has the memory for would stand out as the best.
-        shown = [
-            profile.figure(key) if fit or not any(fits) else None for profile, fit in zip(profiles, fits, strict=True)
-        ]
+        shown = [one.figure(key) if fit or not any(fits) else None for one, fit in zip(profiles, fits, strict=True)]
         table = {name: [cell[one] for cell in cells] for name, one in zip(names, keys, strict=True)} | {key: shown}
         drawn = Figure(kind="map", title=named, x=names[1], y=(names[0], key), missing="does not fit")
         about[key] = Column(label=figure.label, unit=figure.unit)
@@ -164,7 +152,15 @@ def _line(profiles: Sequence[Profile], values: Sequence[Any], name: str, key: st
         if (of := profile.figure(key)) is not None:
             low, high = profile.interval.get(key) or (of, of)
             ends = {f"{key}.low": float(low), f"{key}.high": float(of if high is None else high)}
-            rows.append({"line": title, name: value, key: float(of), "fits": bool(profile.fits), **ends})
+            rows.append(
+                {
+                    "line": title,
+                    name: value if numeric(values) else str(value),
+                    key: float(of),
+                    "fits": bool(profile.fits),
+                    **ends,
+                }
+            )
     y = axis(quantity(key), [row[column] for row in rows for column in (f"{key}.low", f"{key}.high")], count=6)
     color, tooltip = colored("line", [title]), [(name, ""), (key, ",.4~g"), "fits"]
     if numeric(values):

@@ -38,7 +38,7 @@ def explore(
     Args:
         source: The name of a built-in study (`BUILT_IN`), or a study of one's own: a path, ``-`` for standard input, a
             text of YAML or JSON, or a mapping.
-        quick: Answer a small version of the study, with fewer values of each axis.
+        quick: Answer a small version of the study; of one's own, ranges have fewer values and lists all of theirs.
         view: How devices are seen: ideal (fixed shares of peak and bandwidth, no launches), calibrated (as kernels
             reach them today) or both; default: the study's own.
         overrides: Values by dotted key of the study's base scenario, as ``--set`` takes them.
@@ -52,11 +52,10 @@ def explore(
     request = StudyRequest(quick=quick, view=read_view(view), overrides=read_overrides(overrides), progress=progress)
     if isinstance(source, str) and is_name(source):
         answer = _built_in(source)(request)
-    else:
-        from sightline.exploration.own.study import own_study
+        return said_to_be_quick(answer) if quick else answer
+    from sightline.exploration.own.study import own_study
 
-        answer = own_study(source, request)
-    return _said_to_be_quick(answer) if quick else answer
+    return own_study(source, request)
 
 
 def check(
@@ -90,8 +89,8 @@ class _FirstPoint(Progress):
         self.cancel()
 
 
-def _said_to_be_quick(answer: StudyAnswer) -> StudyAnswer:
-    """The answer, which says that it is one of a small version."""
+def said_to_be_quick(answer: StudyAnswer) -> StudyAnswer:
+    """Return the answer, which says that it is one of a small version."""
     return replace(answer, warnings=(*answer.warnings, QUICK), assumptions=(*answer.assumptions, f"{QUICK}."))
 
 

@@ -65,12 +65,10 @@ function* panels(part, prefix, share, names) {
     const each = part.vconcat ? share : share / (part.hconcat ? grow : Math.min(part.columns, inner.length));
     for (const [at, one] of inner.entries()) yield* panels(one, `${prefix}concat_${at}_`, each, names);
   } else if (part.width > 1) {
-    let name;
-    for (let above = prefix; !name; above = above.replace(/concat_\d+_$/, "")) {
-      name = ["childWidth", "width"].map((one) => above + one).find((one) => names.includes(one));
-      if (!above) name ??= "width";
-    }
-    yield [name, part.width, share];
+    let above = prefix;
+    const own = () => [`${above}childWidth`, `${above}width`].find((one) => names.includes(one));
+    while (above && !own()) above = above.replace(/concat_\d+_$/, "");
+    yield [own() ?? "width", part.width, share];
   }
 }
 

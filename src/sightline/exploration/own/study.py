@@ -16,6 +16,7 @@ from sightline.exploration.own.fastest import best_designs, count_without, devic
 from sightline.exploration.own.findings import Found
 from sightline.exploration.own.narrative import told
 from sightline.exploration.own.request import StudyFile, read_study
+from sightline.exploration.run import said_to_be_quick
 from sightline.exploration.study_answer import StudyAnswer, View
 from sightline.loading.checks import Complaints
 from sightline.loading.loader import Asked
@@ -57,7 +58,9 @@ def own_study(source: object, request: StudyRequest) -> StudyAnswer:
         bases=bases,
         stopped=request.progress.cancelled,
     )
-    return told(found)
+    answer = told(found)
+    # Values that were typed are all there.
+    return said_to_be_quick(answer) if request.quick and any(axis.is_range for axis in study.axes) else answer
 
 
 _MOST_CHECKED = 32
