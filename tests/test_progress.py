@@ -23,6 +23,38 @@ def test_every_listener_hears_the_begin_and_the_end_of_a_stage(counts):
     assert heard == [State(what="counting", done=n, total=sum(counts)) for n in (0, sum(counts))]
 
 
+def test_the_share_of_work_with_several_stages_never_falls(monkeypatch):
+    monkeypatch.setattr("sightline.progress.AGAIN_S", 0.0)
+    heard = []
+    progress = Progress(heard.append, every_s=0)
+    for total, until in ((4, 0.3), (None, 0.6), (0, 0.6), (None, 0.6), (2, 0.9)):
+        progress.begin(total, "searching", until)
+        for _ in range(total or 3):
+            progress.advance()
+    shares = [state.share for state in heard]
+    assert shares == sorted(shares)
+    assert shares[4] == pytest.approx(0.3)
+    assert shares[-1] == pytest.approx(0.9)
+    last = heard[-1]
+    assert last.left_s == pytest.approx(last.elapsed_s / 9, rel=0.2)
+
+
+def test_a_stage_of_unknown_length_has_no_estimate(monkeypatch):
+    monkeypatch.setattr("sightline.progress.AGAIN_S", 0.0)
+    progress = Progress()
+    progress.begin(None, "searching")
+    progress.advance()
+    assert (progress.state.share, progress.state.left_s) == (None, None)
+
+
+def test_the_best_that_was_found_is_told_and_a_worse_one_is_not():
+    progress = Progress()
+    for words, rank in (("20 tokens/s", 1 / 20), ("30 tokens/s", 1 / 30), ("10 tokens/s", 1 / 10)):
+        progress.found(words, rank)
+    assert progress.state.best == "30 tokens/s"
+    assert "30 tokens/s" in progress.state.words
+
+
 def test_states_between_are_told_as_often_as_asked():
     heard = []
     progress = Progress(heard.append, every_s=0)

@@ -96,7 +96,7 @@ def test_what_is_no_curve_is_drawn_as_bars(generation):
 
 def test_the_page_holds_the_figures_and_the_scenario(generation):
     text = page([generation])
-    for said in ("TTFT 500 ms (80 %: 400 to 625 ms)", "tensor_parallel: 2", "Time by module and phase", "1 Wh"):
+    for said in ("TTFT 500 ms (80\u00a0%: 400 to 625 ms)", "tensor_parallel: 2", "Time by module and phase", "1 Wh"):
         assert said in text
 
 

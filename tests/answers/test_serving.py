@@ -240,7 +240,7 @@ def test_a_report_has_no_card_without_a_value_and_no_line_through_a_text() -> No
     assert "goodput" in figures
     assert "<td>preemptions</td>" not in figures
     assert '<td class="n">-</td>' not in figures
-    assert '<dd class="value">memory bandwidth 62 %</dd>' in page([profile])
+    assert '<dd class="value">memory bandwidth <small>62 %</small></dd>' in page([profile])
     for room in (SCREEN, PHONE):
         drawn = single_chart(profile, room=room)
         whole, memory = drawn["vconcat"][0], drawn["vconcat"][-1]

@@ -49,6 +49,34 @@ def test_a_job_is_done_once_and_kept(jobs, tmp_path):
     again.close()
 
 
+def test_work_is_listed_until_somebody_saw_how_it_ended(jobs):
+    request = Request(kind="simulate", mapping=QUICK, options={"intervals": False})
+    job = jobs.start(request, name="Serve: llama-3-8b", address="/serve?model=llama-3-8b")
+    assert [one.name for one in jobs.listed()] == ["Serve: llama-3-8b"]
+    jobs.look_at(job.id)
+    assert jobs.listed()
+    ended(jobs, job.id)
+    assert [one.for_page()["words"] for one in jobs.listed()] == ["done"]
+    jobs.look_at(job.id)
+    assert jobs.listed() == []
+    assert [one.state for one in jobs.listed([job.id, "unknown"])] == ["done"]
+
+
+def test_work_that_nobody_waits_for_is_stopped_and_forgotten(jobs):
+    job = jobs.start(Request(kind="plan", mapping=LONG), name="Plan", address="/plan")
+    jobs.cancel(job.id, forget=True)
+    ended(jobs, job.id)
+    assert jobs.listed() == []
+
+
+def test_copies_of_a_process_that_has_loaded_everything_do_the_work(tmp_path):
+    copies = Jobs(tmp_path, prepared=True)
+    copies.prepare()
+    job = copies.start(Request(kind="simulate", mapping=QUICK, options={"intervals": False}))
+    assert ended(copies, job.id).state == "done"
+    copies.close()
+
+
 def test_a_mistake_is_a_sentence(jobs):
     job = jobs.start(Request(kind="plan", mapping={"model": "lama-3-8b"}))
     job = ended(jobs, job.id)

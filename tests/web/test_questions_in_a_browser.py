@@ -74,9 +74,10 @@ def command(*arguments):
         [sys.executable, "-m", "sightline", *map(str, arguments)],
         capture_output=True,
         text=True,
-        check=True,
+        check=False,
         env=environment,
     )
+    assert made.returncode == 0, made.stderr
     return words(made.stdout)
 
 

@@ -34,6 +34,15 @@ def found(**values):
     return work(request.mapping, request.options, SILENT)
 
 
+@pytest.mark.parametrize(
+    ("values", "begins"),
+    [({}, True), ({"find": CAPACITY, "workload.slo.ttft": "1 s"}, False), ({"workload.requests.count": "2001"}, False)],
+)
+def test_small_loads_begin_by_themselves(client, values, begins):
+    fragment = client.get("/serve", params={**SMALL, **values, "fragment": "1"}).text
+    assert ("data-begins" in fragment, "data-job" in fragment) == (begins, True)
+
+
 def test_a_model_and_a_cluster_are_enough(client):
     page = client.get("/serve", params={"model": "llama-3.1-8b", "cluster": "1x h100-sxm-80gb"}).text
     assert 'data-state="new"' in page

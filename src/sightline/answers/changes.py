@@ -17,7 +17,9 @@ Linking = Callable[["Advice"], str]
 NOTHING_HELPS = "No candidate change gains more than its uncertainty."
 NOTHING_FITS = "No single change makes it fit."
 _TITLE = "What to change"
-_NUMERICS = "changes_numerics"
+_MOST = 3
+_NONE = "none"
+"""Said of a change without a risk."""
 
 
 def what_to_change(
@@ -40,16 +42,16 @@ def what_to_change(
         is_tried: Whether it is said where nothing helps.
     """
     is_unfit = profile is not None and profile.fits is False
-    found = sorted(advice, key=lambda one: _NUMERICS in one.risks)
-    found += [_advised(profile, one) for one in nearest] if profile is not None else []
+    plans = [_advised(profile, one) for one in nearest] if profile is not None else []
+    found = sorted([*advice, *plans], key=lambda one: _risk(one) != _NONE)[:_MOST]
     none = NOTHING_FITS if is_unfit else NOTHING_HELPS
     if not found and not search:
         return [out.Lines(title=_TITLE, lines=[none])] * is_tried
     rows: list[list[out.Cell]] = [_row(one, link) for one in found] or [[none]]
-    # A search comes before a change of the numerics that would only save memory.
-    rows.insert(0 if is_unfit and (not found or _NUMERICS in found[0].risks) else len(rows), [])
+    # A search comes before a risk that would only save memory.
+    rows.insert(0 if is_unfit and (not found or _risk(found[0]) != _NONE) else len(rows), [])
     rows = [row or [out.Link("Search all plans, about 2 s", search)] for row in rows if row or search]
-    headings = ("change", "effect", "memory", "risk", "", "")[: max(4, *map(len, rows))]
+    headings = ("change", "effect", "memory", "risk", "", "")[: max(map(len, rows))]
     rows = [[*row, *[""] * (len(headings) - len(row))] for row in rows]
     steps = [out.Step(one.sentence, one.command) for one in found]
     why = out.Section(
@@ -80,17 +82,23 @@ def _advised(profile: Profile, one: "NearestPlan") -> "Advice":
     )
 
 
+def _risk(one: "Advice") -> str:
+    if "changes_numerics" in one.risks:
+        return "numerics: check quality"
+    is_other = any(key.startswith("workload.") or key == "plan.adapter" for key in one.set)
+    return "another workload" if is_other else _NONE
+
+
 def _row(one: "Advice", link: Linking | None) -> list[out.Cell]:
     """A change with its effect, memory and risk; with an address what shows it, and what keeps it as the baseline."""
     from sightline.prediction.changes import said
 
     change, address = said(one.set) if one.set else one.sentence.partition(".")[0], link(one) if link else ""
-    risk = "other samples" if any(key.startswith("workload.") for key in one.set) else "none"
     cells: list[out.Cell] = [
         change,
         relative(1.0 - one.gain) if abs(one.gain) > 1e-3 else "as fast",
         units.gib(one.memory_bytes) if one.memory_bytes else units.NOTHING,
-        "numerics: check quality" if _NUMERICS in one.risks else risk,
+        _risk(one),
     ]
     if address:
         pin = out.Link("Pin", address.partition("?")[2], f"Pin {change}", pins=True)

@@ -24,7 +24,7 @@ PHASE_COLORS = {
     "decode": "#4a41be",
     "communication": NETWORK,
     "transfer": "#59758b",
-    "decode_queue": "#8a5a00",
+    "decode_queue": "#946400",
     "host": HOST,
 }
 """Of phases: blue where the device works. Those of a task differ in hue and in lightness, as all families do, for the
@@ -52,12 +52,12 @@ LIMIT_COLORS = {
     "host": HOST,
     "launches": REST,
     "input": "#7a7f1a",
-    "imbalance": "#8a5a00",
-    "longest_sample": "#8a5a00",
+    "imbalance": "#946400",
+    "longest_sample": "#946400",
     "unmatched": HOST,
 }
 """Of what limits a time."""
-LINES = ("#3f454d", "#d2690a", "#006d77", "#a58a2c", "#7a3b1d", "#3f969b", "#5d6b00", "#8a8a8a")
+LINES = ("#3f454d", "#d2690a", "#007f89", "#a58a2c", "#8f5a3c", "#3f969b", "#6b7a10", "#8a8a8a")
 """Of lines that are named by a legend, in the order in which they are taken."""
 PAIR = LINES[:2]
 """Of two sides: A and B, measured and predicted, less and more."""
@@ -70,25 +70,19 @@ IN_THE_DARK = {
     LINE: "#33383e",
     WARNING: "#ff7b6b",
     NETWORK: "#e5534b",
-    REST: "#8a8a8a",
     "#269ad4": "#57b8ec",
     "#2a2472": "#c6c0ff",
     "#4a41be": "#6a60e0",
     "#2463a2": "#3a7cc0",
     "#4d3f6a": "#a892d6",
-    "#8a5a00": "#a06c0c",
     "#5b42aa": "#8468e0",
     "#513259": "#e3c3ee",
     "#541d30": "#c4577f",
-    "#90528b": "#a3629e",
     "#322270": "#b7a8ff",
     "#058e53": "#35c27f",
     "#214e4c": "#3c7f7b",
     "#27341e": "#66785a",
     LINES[0]: "#c3cad3",
-    LINES[2]: "#2f9aa5",
-    LINES[4]: "#b5714f",
-    LINES[6]: "#97a52f",
 }
 """Colors that have another one where the reader's screen is dark, in the chart and in every picture of it."""
 

@@ -103,24 +103,23 @@ document.addEventListener("focusin", point);
 /** Buttons of a chart whose time can be zoomed: the keyboard's way to what dragging and the wheel do. */
 function zooms(view) {
   const found = Object.keys(signals(view)).filter((name) => /^zoom\d+_/.test(name)).map((name, at) => {
-    const whole = [...view.scale(`concat_${at}_x`).domain()];
-    const within = ([low, high]) => {
-      const span = Math.min(high - low, whole[1] - whole[0]);
-      const start = Math.min(Math.max(low, whole[0]), whole[1] - span);
-      return [start, start + span];
+    const [first, last] = view.scale(`concat_${at}_x`).domain();
+    const show = (low, high) => {
+      const span = Math.min(high - low, last - first);
+      const start = Math.min(Math.max(low, first), last - span);
+      const shown = view.signal(name);
+      if (!shown || Math.abs(shown[0] - start) + Math.abs(shown[1] - start - span) > 1e-9 * span) view.signal(name, [start, start + span]).runAsync();
     };
-    view.addSignalListener(name, (_, to) => {
-      if (to && Math.abs(within(to)[0] - to[0]) + Math.abs(within(to)[1] - to[1]) > 1e-9 * whole[1]) view.signal(name, within(to)).runAsync();
-    });
+    // Nothing lies before the first time and behind the last.
+    view.addSignalListener(name, (_, to) => to && show(...to));
     return (factor) => {
-      const [low, high] = view.signal(name) ?? whole;
-      const [middle, half] = [(low + high) / 2, ((high - low) / 2) * factor];
-      view.signal(name, factor ? within([middle - half, middle + half]) : null).run();
+      const [low, high] = view.signal(name) ?? [first, last];
+      show((low + high - factor * (high - low)) / 2, (low + high + factor * (high - low)) / 2);
     };
   });
-  return found.length ? [["+", "zoom in", 0.5], ["\u2212", "zoom out", 2], ["whole", "show the whole time", 0]].map(
-    ([text, label, factor]) => [text, `${label}; drag to move, Ctrl and the wheel to zoom`, () => found.forEach((one) => one(factor))],
-  ) : [];
+  const buttons = [["+", "zoom in", 0.5], ["\u2212", "zoom out", 2], ["whole", "show the whole time", Infinity]];
+  return found.length === 0 ? [] : buttons.map(([text, label, factor]) => (
+    [text, `${label}; drag to move, Ctrl and the wheel to zoom`, () => found.forEach((one) => one(Math.min(factor, 1e9)))]));
 }
 
 function files(place, view, spec) {

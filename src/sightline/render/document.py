@@ -110,9 +110,8 @@ dl { margin: 16px 0; } dt { color: var(--faint); font-size: 12px; } dd { margin:
 .cards .card { grid-column: auto; display: block; border: 1px solid var(--line); border-radius: 8px; padding: 8px 12px }
 .card.bad { border-color: var(--bad); } .cards .card dt { font-size: 13px; }
 .cards .card dd { font-size: 13px; line-height: 1.4; } .card .detail { color: var(--faint); }
-.cards .card .value { font-size: 20px; line-height: 1.25; font-weight: bold; } .value small { font-size: 14px; }
-.cards [data-card="bound"] .value { font-size: 17px; line-height: 25px; }
-.card dt::first-letter { text-transform: uppercase; }
+.cards .card .value { font-size: 20px; line-height: 1.25; font-weight: bold; }
+.value small { font-size: 14px; white-space: nowrap; } .card dt::first-letter { text-transform: uppercase; }
 .card svg { display: block; margin: 4px 0; overflow: visible; } .bar rect { stroke: var(--ink); stroke-width: 1px; }
 .card line { stroke: var(--ink); stroke-width: 2px; } .card .ground { stroke: var(--line); stroke-width: 1px; }
 .card .faint :is(.ends, rect) { stroke: var(--faint); }
@@ -123,7 +122,8 @@ dl { margin: 16px 0; } dt { color: var(--faint); font-size: 12px; } dd { margin:
 }
 .block { margin: 12px 0; } .block h2, .block h3 { margin-top: 18px; }
 .block.bad { border: 1px solid var(--bad); border-radius: 8px; padding: 8px 14px 2px; color: var(--ink); }
-.block p.bad { font-size: 17px; font-weight: bold; } .block td:nth-child(n + 2) { white-space: nowrap; }
+
+.block button { padding: 0 8px; font-size: 13px; } .block p.bad { font-size: 17px; font-weight: bold; } .block td:nth-child(n + 2) { white-space: nowrap; }
 .scroll { overflow-x: auto; background:
     linear-gradient(to right, var(--ground) 40%, transparent) left / 36px 100% no-repeat local,
     linear-gradient(to left, var(--ground) 40%, transparent) right / 36px 100% no-repeat local,

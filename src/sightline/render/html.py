@@ -5,6 +5,7 @@ the chart's specification into it. The report embeds Vega and draws at once (`si
 page serves Vega and draws under a strict content-security policy.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -135,12 +136,13 @@ def short_answer(lines: Sequence[out.Said]) -> str:
 
 def _card(one: out.Said) -> str:
     """A line of the short answer with its value in large, its bar, its interval and its details."""
-    texts = ((one.detail, f"detail {one.kind if one.kind == out.FAINT else ''}"), (one.change, one.change_kind))
-    said = "".join(f"<dd{_class(kind.strip())}>{escape(text)}</dd>" for text, kind in texts if text)
+    texts = ((one.detail, "detail"), (one.change, one.change_kind))
+    said = "".join(f"<dd{_class(kind)}>{escape(text)}</dd>".replace(" %", "\u00a0%") for text, kind in texts if text)
     pictures = "".join((_bar(one), _whisker(one.whisker) if one.whisker else ""))
     shown = f"<dd{_class(one.kind)}>{pictures}</dd>" if pictures else ""
-    number, _, unit = one.value.partition(" ")
-    large = f"{escape(number)} <small>{escape(unit)}</small>" if number[-1].isdigit() else escape(one.value)
+    # The unit of a figure, and the share of a limit, are smaller.
+    shape = r"([^ ]*\d|.*?(?= \d+ %$)) (.+)"
+    large = re.sub(shape, r"\1 <small>\2</small>", escape(one.value), count=1)
     value = f'<dd class="{f"value {one.kind}".strip()}">{large}</dd>'
     named = f'<div class="{f"card {one.kind}".strip()}" data-card="{escape(one.key)}">'
     return f"{named}<dt>{escape(one.asks)}</dt>{value}{shown}{said}</div>"

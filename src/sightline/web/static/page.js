@@ -345,7 +345,9 @@ function slide(slider) {
 
 /** Shows another address of this view without leaving the page. */
 function showAddress(search) {
-  fill(new URLSearchParams(search));
+  const asked = new URLSearchParams(search);
+  for (const one of form.querySelectorAll("[data-option]")) if (!asked.has(one.name)) asked.set(one.name, one.value);
+  fill(asked);
   soon(0, true);
 }
 
