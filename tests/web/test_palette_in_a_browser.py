@@ -63,6 +63,19 @@ def test_a_field_finds_makers_and_repositories_and_asks_once_a_choice_is_made(pa
     page.wait_for_selector("#answer:not(.stale):not([aria-busy])")
 
 
+def test_a_choice_that_was_undone_can_be_made_again(page):
+    page.goto("/predict")
+    ready(page)
+    for _ in range(2):
+        page.get_by_label("model", exact=True).focus()
+        page.keyboard.press("Control+a")
+        page.keyboard.type("mixtral-8x7b")
+        choose(page, "mixtral-8x7b")
+        wait_for(page, "model", "mixtral-8x7b")
+        page.go_back()
+        page.wait_for_function("document.querySelector('input[name=model]').value === 'llama-3-8b'")
+
+
 def test_a_field_is_judged_when_it_is_left_and_escape_closes_its_list_alone(page):
     page.goto("/predict")
     ready(page)

@@ -104,11 +104,13 @@ function equip(input) {
   input.after(list);
   input.dataset.settles = "";
   let settled = input.value;
-  input.addEventListener("focus", () => { settled = input.value; catalog(); });
+  const settle = () => { settled = input.value; };
+  form.addEventListener("filled", settle);
+  input.addEventListener("focus", () => { settle(); catalog(); });
   input.addEventListener("change", (event) => {
     // Leaving a field that Enter settled says nothing new.
     if (event.isTrusted && input.value === settled) event.stopImmediatePropagation();
-    settled = input.value;
+    settle();
   });
   combobox(input, list, async (text) => {
     const found = (await catalog()).filter((one) => kinds.includes(one.kind));
