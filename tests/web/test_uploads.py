@@ -55,6 +55,7 @@ def test_a_trace_is_explained_and_not_kept(client, jobs):
     assert not list(jobs.folder.place.glob("*.sent*"))
     # The link shows it again; once it is forgotten, the file has to be sent again.
     for path in jobs.folder.place.glob("*.result.json"):
+        until(lambda ended=path: jobs.get(ended.name.partition(".")[0]).state == "done")
         path.unlink()
     began = client.post(sent.json()["address"].replace("/explain?", "/explain/start?"), headers={"accept": "*/*"})
     assert began.status_code == 409

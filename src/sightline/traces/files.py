@@ -58,8 +58,12 @@ def looks_like_trace(path: str | Path) -> bool:
     if place.suffix.lower() != ".json" or not place.is_file():
         return False
     with place.open("rb") as file:
-        head = file.read(_PROBE).lstrip()
-    return b'"traceEvents"' in head or (head.startswith(b"[") and b'"ph"' in head)
+        return begins_as_trace(file.read(_PROBE))
+
+
+def begins_as_trace(head: bytes) -> bool:
+    """Return whether a file is a trace by its first bytes."""
+    return b'"traceEvents"' in head or (head.lstrip().startswith(b"[") and b'"ph"' in head)
 
 
 LARGEST: Final = 2 * 10**9

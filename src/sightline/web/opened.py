@@ -84,19 +84,19 @@ class _Sent(NamedTuple):
     """The scenario of the page, or the usual one."""
 
     @property
-    def head(self) -> bytes:
-        """The first bytes, unpacked."""
+    def is_trace(self) -> bool:
+        """Whether it is a profiler's trace, by its first bytes."""
+        from sightline.traces.files import begins_as_trace
+
+        head = self.body[:_HEAD]
         with suppress(zlib.error):
-            return zlib.decompressobj(31).decompress(self.body, _HEAD)
-        return self.body[:_HEAD]
+            head = zlib.decompressobj(31).decompress(self.body, _HEAD)
+        return begins_as_trace(head)
 
     @property
     def text(self) -> str:
         """The text, which ends with a line break so that it is no path."""
-        try:
-            return f"{self.body.decode('utf-8-sig')}\n"
-        except UnicodeDecodeError:
-            return "\n"
+        return f"{self.body.decode('utf-8-sig', 'replace')}\n"
 
 
 def open_route() -> "BaseRoute":
@@ -108,7 +108,7 @@ def open_route() -> "BaseRoute":
         page = page if {"model", CONFIG} & page.values.keys() else Asked({**START, **page.values})
         file = _Sent(body, PurePath(fields.get(NAME, "file")).name[-_MOST_NAME:] or "file", page)
         try:
-            if is_trace(file.head):
+            if file.is_trace:
                 return await _traced(request, file, is_of_scenario=OF_SCENARIO in fields)
             found = await run_in_threadpool(recognized, file)
             view = _view(found.values.get("workload.task", ""), fields.get("view", ""))
@@ -140,11 +140,6 @@ def trace_job(asked: Asked) -> Request | None:
     scenario = {"scenario": asked.mapping} if OF_SCENARIO in asked.values else {}
     name = PurePath(asked.option(NAME, "trace")).name[:_MOST_NAME]
     return Request(kind="trace", mapping={TRACE: asked.option(TRACE), **scenario}, options={"name": name})
-
-
-def is_trace(head: bytes) -> bool:
-    """Return whether a file is a profiler's trace, by its first bytes."""
-    return b'"traceEvents"' in head or (head.lstrip().startswith(b"[") and b'"ph"' in head)
 
 
 def _view(task: str, here: str) -> str:
@@ -188,8 +183,8 @@ def recognized(file: _Sent) -> Found:
         try:
             return _of_launch(file)
         except InputError as error:
-            is_unknown = file.text == "\n" or "readable: " in error.problems[0]
-            said = [f"{file.name} is not recognized; allowed: {READ}", *said] if is_unknown else list(error.problems)
+            known = "readable: " not in error.problems[0]
+            said = list(error.problems) if known else [f"{file.name} is not recognized; allowed: {READ}", *said]
     raise InputError([one.replace(str(path), file.name).replace("the text", file.name) for one in said])
 
 
