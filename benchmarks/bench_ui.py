@@ -1,4 +1,4 @@
-"""How fast the page is: started, with its first chart, redrawn after a change; and how much memory it holds idle.
+"""How fast the page is: started, with its first chart, redrawn after a change; and how much memory it holds then.
 
     python benchmarks/bench_ui.py
 
@@ -13,13 +13,21 @@ import time
 import urllib.error
 import urllib.request
 from pathlib import Path
-from statistics import median
+from statistics import median, quantiles
 from typing import Any
 
-LIMITS = {"up": 1.5, "first chart after it": 1.0, "redraw, median": 0.150, "idle memory": 200.0}
+LIMITS = {
+    "up": 0.5,
+    "first chart after it": 0.5,
+    "redraw, median": 0.10,
+    "redraw, 90 %": 0.2,
+    "memory after changes": 200.0,
+}
 """Seconds, and MB."""
 _VALUES = ("2", "4", "8", "1", "2", "4", "8", "1", "2", "4", "8", "1")
 _ROUNDS = 3
+_CHANGES = 200
+"""Scenarios that are asked for before memory is looked at."""
 
 
 def start() -> tuple[subprocess.Popen[str], str, float]:
@@ -68,6 +76,15 @@ def redrawn(page: Any) -> list[float]:
     return found
 
 
+def change(address: str) -> None:
+    """Ask for many scenarios, with the parts that come after each answer."""
+    for place in range(_CHANGES):
+        asked = f"workload.task=pretrain&workload.global_batch=480&workload.sequence_length={4096 + 64 * place}"
+        scenario = f"model=llama-3-8b&cluster={8 * (1 + place % 5)}x+h100-sxm-80gb&{asked}"
+        for part in ("/predict?fragment=1&wide=1", "/predict/better?wide=1"):
+            urllib.request.urlopen(f"{address}{part}&{scenario}", timeout=60).read()  # noqa: S310 - our own server
+
+
 def idle_mb(process: subprocess.Popen[str]) -> float:
     """Return the resident memory of a server in MB."""
     status = Path(f"/proc/{process.pid}/status").read_text(encoding="utf-8")
@@ -89,13 +106,16 @@ def main() -> int:
                 ups.append(up)
                 redraws += redrawn(page)
                 page.close()
-                time.sleep(1)
+                if not memories:
+                    change(address)
                 memories.append(idle_mb(process))
             finally:
                 process.terminate()
                 process.wait()
         browser.close()
-    figures = dict(zip(LIMITS, (min(ups), min(firsts), median(redraws), max(memories)), strict=True))
+    figures = dict(
+        zip(LIMITS, (min(ups), min(firsts), median(redraws), quantiles(redraws, n=10)[-1], max(memories)), strict=True)
+    )
     for name, value in figures.items():
         print(f"{name:22} {value:8.3f}   limit {LIMITS[name]:g}   {value / LIMITS[name]:.2f} of it")
     return int(any(value > LIMITS[name] for name, value in figures.items()))

@@ -62,6 +62,10 @@ class Progressed(BaseModel):
     what: str
     done: int
     total: int | None = Field(description="Null where nobody knows.")
+    share: float | None = Field(default=None, description="Share of the work that is done; null where nobody knows.")
+    elapsed_s: float = Field(default=0.0, description="Seconds since it was asked for.")
+    left_s: float | None = Field(default=None, description="Estimate of the seconds left; null where nobody knows.")
+    best: str = Field(default="", description="The best that was found until now.")
 
 
 class JobState(BaseModel):

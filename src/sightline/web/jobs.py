@@ -27,7 +27,7 @@ from sightline.web.security import Refusal, document
 from sightline.whole_files import write_whole
 
 if TYPE_CHECKING:
-    from multiprocessing.context import SpawnProcess
+    from multiprocessing.process import BaseProcess
 
     from sightline.web.views import Work
 
@@ -291,7 +291,6 @@ MOST_WAITING: Final = 12
 MOST_STOPPING_S: Final = 10
 """For which work that was asked to stop may finish what it has."""
 _LOOK_S: Final = 0.05
-_COPIES: Final = "forkserver"
 _LOADED: Final = ["sightline.web.search_views", "sightline.web.serve_view", "sightline.planning.serving.serving_search"]
 
 
@@ -301,8 +300,8 @@ class Jobs:
     def __init__(self, place: Path | None = None, *, prepared: bool = False) -> None:
         """Take a folder; ``prepared`` begins processes as copies of one that has loaded what work needs."""
         self.folder = Folder(place or default_place())
-        self._copies = prepared and _COPIES in get_all_start_methods()
-        self._context = get_context(_COPIES if self._copies else "spawn")
+        self._copies = prepared and "forkserver" in get_all_start_methods()
+        self._context = get_context("forkserver") if self._copies else get_context("spawn")
         if self._copies:
             self._context.set_forkserver_preload(_LOADED)
         self._known: dict[str, Job] = {}
@@ -494,7 +493,7 @@ class Jobs:
 class _Running:
     """The process of a job, and the way to it."""
 
-    def __init__(self, process: "SpawnProcess", told: Connection) -> None:
+    def __init__(self, process: "BaseProcess", told: Connection) -> None:
         self.process, self.told = process, told
         self.stops_by = math.inf
 
