@@ -12,6 +12,8 @@ class Command(NamedTuple):
 
     function: str = ""
     """Of the command line, or a group of commands; its parameters are the options. Empty where there is none."""
+    question: str = ""
+    """Which it answers: the help of the command line has the commands of one together."""
     view: str = ""
     """Of the page; the navigation has the order of this table."""
     at_once: str = ""
@@ -20,8 +22,6 @@ class Command(NamedTuple):
     """Long work that the page and the HTTP API start as a job: a `sightline.web.views.Work`."""
     is_in_api: bool = True
     """Whether the HTTP API has its work."""
-    question: str = ""
-    """Which question it answers: the help of the command line has the commands of one together."""
 
 
 FITS, BEST, SERVES = "Will it fit, and how fast?", "What is best?", "How does it serve?"
@@ -29,64 +29,62 @@ MEASURED, IF, TRUST, START = "Measure and compare", "What if?", "Can I trust it?
 COMMANDS: Final[Mapping[str, Command]] = {
     "predict": Command(
         "sightline.cli.predictions:predict",
+        FITS,
         view="sightline.web.scenario_views:PREDICT",
         at_once="sightline.web.scenario_views:PREDICTED",
-        question=FITS,
     ),
     "explain": Command(
         "sightline.cli.analyses:explain",
+        FITS,
         view="sightline.web.explain_view:VIEW",
         at_once="sightline.web.explain_view:EXPLAINED",
-        question=FITS,
     ),
     "plan": Command(
         "sightline.cli.searches:plan",
+        BEST,
         view="sightline.web.search_views:PLAN",
         work="sightline.web.search_views:PLAN_WORK",
-        question=BEST,
     ),
     "simulate": Command(
         "sightline.cli.simulate:simulate",
+        SERVES,
         view="sightline.web.serve_view:VIEW",
         work="sightline.web.serve_view:WORK",
-        question=SERVES,
     ),
     "explore": Command(
         "sightline.cli.analyses:explore",
+        IF,
         view="sightline.web.search_views:EXPLORE",
         work="sightline.web.search_views:EXPLORE_WORK",
-        question=IF,
     ),
-    "measure": Command("sightline.cli.measure:measure", question=MEASURED),
-    "runs": Command("sightline.cli.library:runs", view="sightline.web.stored_views:RUNS", question=MEASURED),
+    "measure": Command("sightline.cli.measure:measure", MEASURED),
+    "runs": Command("sightline.cli.library:runs", MEASURED, view="sightline.web.stored_views:RUNS"),
     "watch": Command(view="sightline.web.stored_views:WATCH"),
-    "compare": Command(
-        "sightline.cli.predictions:compare", view="sightline.web.scenario_views:COMPARE", question=MEASURED
-    ),
-    "check": Command("sightline.cli.predictions:check", question=FITS),
+    "compare": Command("sightline.cli.predictions:compare", MEASURED, view="sightline.web.scenario_views:COMPARE"),
+    "check": Command("sightline.cli.predictions:check", FITS),
     "validate": Command(
         "sightline.cli.accuracy:validate",
+        TRUST,
         view="sightline.web.scenario_views:VALIDATE",
         work="sightline.web.scenario_views:VALIDATE_WORK",
         is_in_api=False,
-        question=TRUST,
     ),
-    "catalog": Command("sightline.cli.library:catalog", view="sightline.web.stored_views:CATALOG", question=TRUST),
-    "roofline": Command("sightline.cli.analyses:roofline", question=FITS),
-    "sensitivity": Command("sightline.cli.analyses:sensitivity", question=FITS),
-    "init": Command("sightline.cli.start:init", question=START),
-    "examples": Command("sightline.cli.start:examples", question=START),
-    "import": Command("sightline.cli.import_:import_", question=START),
+    "catalog": Command("sightline.cli.library:catalog", TRUST, view="sightline.web.stored_views:CATALOG"),
+    "roofline": Command("sightline.cli.analyses:roofline", FITS),
+    "sensitivity": Command("sightline.cli.analyses:sensitivity", FITS),
+    "init": Command("sightline.cli.start:init", START),
+    "examples": Command("sightline.cli.start:examples", START),
+    "import": Command("sightline.cli.import_:import_", START),
     "reproduce": Command(
         "sightline.cli.accuracy:reproduce",
+        TRUST,
         view="sightline.web.reproduce_view:VIEW",
         work="sightline.web.reproduce_view:WORK",
         is_in_api=False,
-        question=TRUST,
     ),
-    "calibrate": Command("sightline.cli.calibrate:calibrate", question=MEASURED),
+    "calibrate": Command("sightline.cli.calibrate:calibrate", MEASURED),
     "trace": Command(work="sightline.web.explain_view:TRACE_WORK", is_in_api=False),
-    "ui": Command("sightline.cli.ui:ui", question=START),
+    "ui": Command("sightline.cli.ui:ui", START),
 }
 
 

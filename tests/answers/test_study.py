@@ -137,7 +137,7 @@ def test_long_tables_show_their_head():
     answer = study_answers.grid(9)
     text = shown(study_outline(answer), most_lines=SCREEN_LINES)
     assert len(text.splitlines()) == SCREEN_LINES
-    more = int(re.search(r"-v also shows .*?(\d+) more rows", text)[1])
+    more = int(re.search(r"-v also shows .*?(\d+) more", text)[1])
     assert len(shown(study_outline(answer)).splitlines()) == SCREEN_LINES + more - 2
 
 

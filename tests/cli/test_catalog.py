@@ -87,7 +87,7 @@ def test_entries_of_every_kind_are_shown(in_process):
 
 
 def test_packed_tables_are_left_to_programs(in_process):
-    code, out, _ = in_process("catalog", "calibrations", "h100-sxm/matmul")
+    code, out, _ = in_process("catalog", "calibrations", "h100-sxm/matmul", "-v")
     assert code == 0
     assert "characters" in out
     assert len(out) < 50_000
@@ -100,7 +100,7 @@ def test_prices_are_listed_with_what_providers_ask(in_process):
     assert list(lines) == list(names("prices"))
     assert "2.69 - 12.29" in lines["h100-sxm-80gb"]
     assert "estimated" in lines["gaudi2"]
-    code, out, _ = in_process("catalog", "prices", "h100-sxm-80gb")
+    code, out, _ = in_process("catalog", "prices", "h100-sxm-80gb", "-v")
     assert code == 0
     for said in ("median", "CoreWeave", "spot", "2026-09-20"):
         assert said in out

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 
 import pytest
 
@@ -13,7 +14,7 @@ from sightline.render.terminal import SCREEN_LINES
 def test_a_prediction_is_a_short_table(in_process, example):
     code, out, err = in_process("predict", example)
     assert (code, err) == (0, "")
-    for said in ("Llama-2-7B, ZeRO-2, 8 x A800", "step", "tokens/s", "MFU", "forward", "GiB", "-v also shows"):
+    for said in ("Llama-2-7B, ZeRO-2, 8 x A800", "Step time", "tokens/s", "MFU", "forward", "GiB", "-v also shows"):
         assert said in out
     assert all(len(line) <= 80 for line in out.splitlines())
     full = in_process("predict", example, "-v")[1]

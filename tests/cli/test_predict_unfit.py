@@ -14,8 +14,10 @@ def asked(tmp_path):
 
 
 def test_predict_names_the_commands_that_make_it_fit(in_process, asked):
-    code, out, _ = in_process("predict", asked, "--set", "workload.global_batch=4", "--nearest", "-v")
+    question = ("predict", asked, "--set", "workload.global_batch=4", "--nearest")
+    code, out, _ = in_process(*question, "-v")
     assert code == 0
+    assert "qlora" in in_process(*question)[1]
     joined = " ".join(out.replace("\\\n", " ").split())
     assert "sightline predict" in joined
     assert f"sightline predict {asked} --set workload.global_batch=4 --set workload.task=finetune" in joined

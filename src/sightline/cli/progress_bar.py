@@ -151,8 +151,7 @@ class _Bar:
             # Answers go to stdout as they are; remarks on stderr are printed above the bar.
             columns = BarColumn(bar_width=20), Words(table_column=Column(no_wrap=True))
             bar = RichProgress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False)
-            share = self._latest.share
-            self._shown = bar, bar.add_task("", completed=share or 0.0, total=_total(share))
+            self._shown = bar, bar.add_task("", total=_total(self._latest.share))
             bar.start()
 
 

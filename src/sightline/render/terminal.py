@@ -63,7 +63,7 @@ _ANSWER_LINES = 10
 _NOTE_LINES = 4
 """Of these, lines of the sentences below a table."""
 _LEAST_ROWS = 3
-"""Rows of a table that are worth its headings."""
+"""Rows of figures that are worth their headings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -74,15 +74,15 @@ class _Block:
     title: str = ""
     is_sentence: bool = False
     """Whether no empty line parts it from other sentences."""
-    is_late: bool = False
-    """Whether it matters less than what follows."""
     is_detail: bool = False
     """Whether only those see it who ask for everything."""
     said: Sequence[out.Said] = ()
     """Of the short answer, its lines."""
     rows: int = 0
+    least: int = 1
+    """Rows that say something alone, of those that have ``first``."""
     first: Callable[[int], RenderableType] | None = None
-    """Returns only so many of its rows, where the first of them say something alone."""
+    """Returns only so many of its rows."""
 
     @property
     def name(self) -> str:
@@ -94,7 +94,7 @@ class _Block:
     def forms(self, most_rows: int) -> Iterator["_Block"]:
         """Yield it whole, and then with fewer and fewer rows."""
         yield self
-        for rows in range(min(self.rows - 1, most_rows), _LEAST_ROWS - 1, -1) if self.first else ():
+        for rows in range(min(self.rows - 1, most_rows), self.least - 1, -1) if self.first else ():
             yield replace(self, shown=self.first(rows), rows=rows) if self.first else self
 
 
@@ -178,7 +178,7 @@ class _Screen:
                 return False
             return sum(map(height, _parted(trial[i] for i in sorted(trial)))) + notes <= room
 
-        for at in sorted(range(len(blocks)), key=lambda at: (blocks[at].is_late and answer >= 0, at)):
+        for at in sorted(range(len(blocks)), key=lambda at: (at != answer, at)):
             block = blocks[at]
             below = [] if block.is_sentence else list(takewhile(lambda one: one.is_sentence, blocks[at + 1 :]))
             notes = min(sum(map(height, below)), _NOTE_LINES) + bool(below)
@@ -188,7 +188,7 @@ class _Screen:
                 shown[at] = found
             if found is None or found.rows < block.rows:
                 of = f" of {block.name}" if block.title else ""
-                rest[at] = f"{block.rows - found.rows} more rows{of}" if found else block.name
+                rest[at] = f"{block.rows - found.rows} more{of or ' rows'}" if found else block.name
         return [shown[at] for at in sorted(shown)], [rest[at] for at in sorted(rest)]
 
 
@@ -250,17 +250,22 @@ def _part(part: out.Part, *, in_full: bool) -> Blocks:
         case out.Section() if not part.is_long:
             # The headings of sections are for pages: what stands below them has titles of its own.
             blocks = _parts(part.made, in_full=in_full)
-            yield from (replace(one, is_detail=True) for one in blocks) if part.is_detail else blocks
+            if part.is_detail:
+                blocks = (replace(one, is_detail=True, title=one.title or part.title) for one in blocks)
+            yield from blocks
         case out.Lines():
             lines = [Sentence(line, _STYLES.get(part.kind, "")) for line in part.lines]
             if part.title and lines:
                 yield _titled(part.title, *lines)
             else:
-                is_late = part.kind == out.FAINT
-                yield from (_Block(shown=one, is_sentence=True, is_late=is_late) for one in lines)
+                yield from (_Block(shown=one, is_sentence=True) for one in lines)
         case out.Steps():
             if part.steps:
-                yield _titled(part.title, *_steps(part))
+                yield replace(
+                    _titled(part.title, *_steps(part)),
+                    rows=len(part.steps),
+                    first=lambda count: _titled(part.title, *_steps(replace(part, steps=part.steps[:count]))).shown,
+                )
         case out.Entries():
             if part.entries:
                 yield _entries(part)
@@ -337,7 +342,8 @@ def _table(tables: Sequence[out.Rows], laid_out: Callable[[Sequence[out.Rows]], 
     def whole(tables: Sequence[out.Rows]) -> _Block:
         return _titled(tables[0].title if len(tables) == 1 else "", laid_out(tables))
 
-    return replace(whole(tables), rows=sum(len(table.rows) for table in tables), first=first)
+    least, rows = 1 if laid_out is _in_words else _LEAST_ROWS, sum(len(table.rows) for table in tables)
+    return replace(whole(tables), rows=rows, least=least, first=first)
 
 
 def _first_rows(tables: Sequence[out.Rows], count: int) -> Iterator[out.Rows]:

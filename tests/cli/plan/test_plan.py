@@ -37,7 +37,7 @@ def file(tmp_path):
 def test_a_person_reads_a_table_reasons_and_commands(file, in_process):
     code, out, err = in_process("plan", file, "-v")
     # A slow machine shows progress.
-    assert (code, [line for line in err.splitlines() if not line.startswith("searching")]) == (0, [])
+    assert (code, [line for line in err.splitlines() if not line.startswith("sightline: searching")]) == (0, [])
     for said in (
         "llama-2-7b on 8 x a100-sxm-80gb",
         "evaluated",
@@ -318,7 +318,7 @@ def test_examples_of_the_help_stay_on_a_line_of_80_columns(run, monkeypatch):
     lines = [line.rstrip() for line in run("plan", "--help").stdout.splitlines()]
     start = next(place for place, line in enumerate(lines) if line.strip() == "Examples:")
     examples = lines[start + 1 : lines.index("", start)]
-    assert len(examples) > 5
+    assert len(examples) == 5
     assert all(line.startswith("   sightline plan ") for line in examples)
 
 
