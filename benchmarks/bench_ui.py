@@ -95,7 +95,10 @@ def main() -> int:
     """Print the figures, the best of some rounds for those of starting."""
     from playwright.sync_api import sync_playwright
 
-    ups, firsts, redraws, memories = [], [], [], []
+    ups: list[float] = []
+    firsts: list[float] = []
+    redraws: list[float] = []
+    memories: list[float] = []
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         for _ in range(_ROUNDS):
