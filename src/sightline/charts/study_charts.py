@@ -147,20 +147,13 @@ def swept_chart(
 
 def _line(profiles: Sequence[Profile], values: Sequence[Any], name: str, key: str, title: str, room: Room) -> Panel:
     """A result over one key: a line with its interval over numbers, points with theirs over words."""
-    rows = []
+    rows: list[dict[str, Any]] = []
     for profile, value in zip(profiles, values, strict=True):
         if (of := profile.figure(key)) is not None:
             low, high = profile.interval.get(key) or (of, of)
             ends = {f"{key}.low": float(low), f"{key}.high": float(of if high is None else high)}
-            rows.append(
-                {
-                    "line": title,
-                    name: value if numeric(values) else str(value),
-                    key: float(of),
-                    "fits": bool(profile.fits),
-                    **ends,
-                }
-            )
+            shown = {name: value if numeric(values) else str(value), key: float(of), "fits": bool(profile.fits)}
+            rows.append({"line": title, **shown, **ends})
     y = axis(quantity(key), [row[column] for row in rows for column in (f"{key}.low", f"{key}.high")], count=6)
     color, tooltip = colored("line", [title]), [(name, ""), (key, ",.4~g"), "fits"]
     if numeric(values):
