@@ -24,8 +24,8 @@ class Command(NamedTuple):
     """Whether the HTTP API has its work."""
 
 
-FITS, BEST, SERVES = "Will it fit, and how fast?", "What is best?", "How does it serve?"
-MEASURED, IF, TRUST, START = "Measure and compare", "What if?", "Can I trust it?", "Start"
+FITS, BEST, SERVES = "Will it fit, how fast", "What is best", "How it serves"
+MEASURED, IF, TRUST, START = "Measure and compare", "Explore", "Trust", "Start"
 COMMANDS: Final[Mapping[str, Command]] = {
     "predict": Command(
         "sightline.cli.predictions:predict",

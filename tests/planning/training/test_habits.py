@@ -2,7 +2,7 @@
 
 import pytest
 
-from sightline.answers.plan_sentences import standing
+from sightline.answers.plan_sentences import second
 from sightline.planning.plan_answer import plans_to_dict
 from sightline.planning.search import plan
 
@@ -46,7 +46,7 @@ def test_the_habitual_one_of_tied_plans_comes_first_and_says_why(asked, reason):
     assert fastest.tied
     assert fastest.profile.step_time_s < first.profile.step_time_s
     assert not fastest.preferred
-    assert reason in standing(answer)[0]
+    assert reason in second(answer)[0]
     assert [one["preferred"] for one in plans_to_dict(answer)["plans"]] == [[reason], [], []]
 
 
