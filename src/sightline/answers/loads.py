@@ -41,6 +41,7 @@ def capacity_outline(found: Capacity) -> Outline:
     """Return the highest rate that keeps the objective, and what users wait for at every rate that was tried."""
     title = labels.title(found.tried[0].profile.scenario) if found.tried else "capacity"
     answered = [one.profile for one in found.tried if one.profile.completed]
+    at = summary.promised_percentile([one.profile for one in found.tried])
     return Outline(
         title=title,
         said=list(capacity_lines(found, 0.0)),
@@ -48,12 +49,12 @@ def capacity_outline(found: Capacity) -> Outline:
         parts=[
             Rows(
                 title="All simulated rates",
-                headings=("requests/s", "keep the SLO", "TTFT p90", "TPOT p90", "output tokens/s"),
+                headings=("requests/s", "keep the SLO", f"TTFT {at}", f"TPOT {at}", "output tokens/s"),
                 rows=[
                     (
                         units.digits(one.rate),
                         units.percent(one.good),
-                        *(_waited(one.profile, key) for key in ("ttft_s", "tpot_s")),
+                        *(units.seconds((times or {}).get(at)) for times in (one.profile.ttft_s, one.profile.tpot_s)),
                         summary.figure(one.profile, "output_tokens_per_s"),
                     )
                     for one in found.tried
@@ -65,10 +66,6 @@ def capacity_outline(found: Capacity) -> Outline:
     )
 
 
-def _waited(answer: Profile, key: str) -> str:
-    return units.seconds((getattr(answer, key) or {}).get("p90"))
-
-
 def capacity_lines(found: Capacity | None, think_s: float) -> Iterator[Said]:
     """Yield the highest rate with its interval, and how many users that are."""
     if found is None:
@@ -77,9 +74,7 @@ def capacity_lines(found: Capacity | None, think_s: float) -> Iterator[Said]:
     highest = None if found.rate is None else f"up to {units.digits(found.rate)} requests per second meet the SLO"
     yield Said(asks="capacity", says=highest or found.sentence, kind=kind)
     if found.interval is not None:
-        low, high = found.interval
-        ends = f"{units.digits(low)}/s or more" if high is None else f"{units.digits(low)} to {units.digits(high)}/s"
-        yield Said(asks="80 % interval", says=ends)
+        yield Said(asks="80 % interval", says=f"{units.span(*found.interval, '')}/s")
     if (users := found.users(think_s)) is not None:
         thinking = f" with {units.seconds(think_s)} between requests" if think_s else " with no time between requests"
         yield Said(asks="users", says=f"{users:,} users{thinking}")

@@ -113,7 +113,7 @@ def _lines(answer: PlanAnswer) -> list[str]:
     evidence = first.evidence.get("framework") if isinstance(first.evidence, Mapping) else None
     lines = [*plan_sentences.subtitle(answer), plan_sentences.searched(answer)]
     if any(one.profile.interval for one in answer.plans):
-        said = f"; {summary.EVIDENCE_OF.get(first.task.name, 'evidence')}: {evidence}" if evidence else ""
+        said = f"; evidence for {summary.CONSTANTS_OF[first.task.name]}: {evidence}" if evidence else ""
         lines.append(f"Thin lines are 80 % intervals{said}.")
     if any(overlapped_s(one.profile.rows) > 0 for one in answer.plans[:_MOST]):
         lines.append("Red strips below the bars are overlapped communication.")

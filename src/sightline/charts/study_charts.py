@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Any
 
 from sightline.answers import labels
-from sightline.answers.analyses import LABELS
 from sightline.answers.study import Quantity, numeric
 from sightline.charts.drawing import LINES, SCREEN, Room, basis
 from sightline.charts.figure import Group, Panel, axis, colored, curve, interval, mark, message, quantity, specification
@@ -13,6 +12,7 @@ from sightline.charts.study_bars import bars, factors, stacks, tornado
 from sightline.charts.study_lines import lines, names_below, points
 from sightline.charts.study_maps import heat_map
 from sightline.charts.study_table import Picture
+from sightline.explanation.advice import LABELS
 from sightline.exploration.study_answer import Column, Figure, StudyAnswer
 from sightline.prediction.sensitivity import Sensitivity
 from sightline.profile import Profile
