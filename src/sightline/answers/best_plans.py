@@ -77,7 +77,7 @@ def _best(answer: PlanAnswer, addresses: Mapping[int, str]) -> Iterator[out.Part
     standing = (*plan_sentences.standing(answer), *plan_sentences.second(answer), *plan_sentences.binding(answer))
     yield _table(answer, addresses)
     anchors = summary.anchor_sentences([one.profile for one in answer.plans])
-    marks = (*plan_sentences.obstacles(answer), *plan_sentences.front(answer))
+    marks = (*plan_sentences.obstacles(answer.plans), *plan_sentences.front(answer))
     yield out.Lines(lines=[*plan_sentences.too_long(answer), *standing, *marks, *anchors])
     yield _chart(answer)
 

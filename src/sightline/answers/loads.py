@@ -40,30 +40,7 @@ def serving_outline(
 def capacity_outline(found: Capacity) -> Outline:
     """Return the highest rate that keeps the objective, and what users wait for at every rate that was tried."""
     title = labels.title(found.tried[0].profile.scenario) if found.tried else "capacity"
-    answered = [one.profile for one in found.tried if one.profile.completed]
-    at = summary.promised_percentile([one.profile for one in found.tried])
-    return Outline(
-        title=title,
-        said=list(capacity_lines(found, 0.0)),
-        sentences=[found.sentence] if found.rate is not None else [],
-        parts=[
-            Rows(
-                title="All simulated rates",
-                headings=("requests/s", "keep the SLO", f"TTFT {at}", f"TPOT {at}", "output tokens/s"),
-                rows=[
-                    (
-                        units.digits(one.rate),
-                        units.percent(one.good),
-                        *(units.seconds((times or {}).get(at)) for times in (one.profile.ttft_s, one.profile.tpot_s)),
-                        summary.figure(one.profile, "output_tokens_per_s"),
-                    )
-                    for one in found.tried
-                ],
-                numbers=[True] * 5,
-            ),
-            *([Charts(answer=answered, label=title, start="curve", names=_CURVE)] if len(answered) > 1 else []),
-        ],
-    )
+    return Outline(title=title, said=list(capacity_lines(found, 0.0)), parts=_curve(found))
 
 
 def capacity_lines(found: Capacity | None, think_s: float) -> Iterator[Said]:

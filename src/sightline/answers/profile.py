@@ -189,12 +189,11 @@ def _bound(profile: Profile, baseline: Profile | None) -> Iterator[out.Said]:
 def bound_by(limits: Mapping[str, Number], otherwise: str = "") -> out.Said:
     """Return the card of what binds, by seconds or shares of limits: largest first, without those that hardly do."""
     whole = float(sum(limits.values())) or 1.0
+    shares = sorted(((of, float(size) / whole) for of, size in limits.items()), key=lambda one: -one[1])
     parts = [
-        out.Bar(
-            of, _LIMITS.get(of, of.replace("_", " ")), percent(float(limits[of]) / whole), float(limits[of]) / whole
-        )
-        for of in sorted(limits, key=lambda of: -float(limits[of]))
-        if float(limits[of]) >= _LEAST_SHARE * whole
+        out.Bar(of, _LIMITS.get(of, of.replace("_", " ")), percent(share), share)
+        for of, share in shares
+        if share >= _LEAST_SHARE
     ]
     said = [f"{part.label} {part.value}" for part in parts] or [otherwise]
     return out.Said(asks="bound by", key="bound", value=said[0], detail=", ".join(said[1:]), bar=parts)

@@ -174,12 +174,9 @@ def _cell(profile: Profile, key: str) -> str:
             words = {"bottleneck": how["implementation"], "evidence": f"{how['repeats']} repeats"} if how else {}
             return str(words.get(key) or getattr(profile, key) or NOTHING)
         case _:
-            return _without_unit(figure(profile, key), profile.task.declared(key).unit)
-
-
-def _without_unit(shown: str, unit: str) -> str:
-    """A figure without what its heading says already: 709 T in a column of FLOP/s."""
-    return shown.removesuffix({"FLOP/s": "FLOP/s", "B/s": "B/s", "requests/s": "/s"}.get(unit, ""))
+            # Without what its heading says already: 709 T in a column of FLOP/s.
+            said = {"FLOP/s": "FLOP/s", "B/s": "B/s", "requests/s": "/s"}.get(profile.task.declared(key).unit, "")
+            return figure(profile, key).removesuffix(said)
 
 
 def spread(profile: Profile) -> str:
@@ -237,7 +234,9 @@ def longest_modules(profile: Profile) -> list[Part]:
                 key = (_PASSES.get(phase, phase), module)
                 times[key] = times.get(key, 0.0) + seconds
     ranked = sorted(((key, s) for key, s in times.items() if s > 0), key=lambda item: -item[1])
-    shown = ranked[: _most_modules(profile)]
+    # So few that a prediction stays one screen.
+    of_training = _MOST_OF_TRAINING - (len(phases(profile)) > _MANY_PHASES)
+    shown = ranked[: of_training if profile.task.name == "training" else _MOST_MODULES]
     rest = ranked[len(shown) :]
     whole = float(profile.whole_s)
     found = [Part(key=p, label=_module_label(p, m), value=s, share=s / whole) for (p, m), s in shown]
@@ -252,13 +251,6 @@ def longest_modules(profile: Profile) -> list[Part]:
                 Part(key=phase, label=names.pop() if len(names) == 1 else label, value=other, share=other / whole)
             )
     return found
-
-
-def _most_modules(profile: Profile) -> int:
-    """How many modules are named, so that a prediction stays one screen."""
-    if profile.task.name != "training":
-        return _MOST_MODULES
-    return _MOST_OF_TRAINING - (len(phases(profile)) > _MANY_PHASES)
 
 
 def _module_label(phase: str, module: str) -> str:

@@ -132,9 +132,7 @@ def _stacks(answer: PlanAnswer, room: Room) -> figure.Group:
 
 def row_of(answer: PlanAnswer, plan: RankedPlan, room: Room = SCREEN) -> str:
     """Return the name of a plan's row: its rank, and where there is room what it alone does."""
-    if not room.side_by_side:
-        return f"plan {plan.rank}"
-    return plan_columns.name_of(answer, plan)
+    return plan_columns.name_of(answer, plan) if room.side_by_side else f"plan {plan.rank}"
 
 
 def _trade(answer: PlanAnswer, limits: Mapping[str, float], room: Room) -> Iterator[figure.Panel | figure.Group]:

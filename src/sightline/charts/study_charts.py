@@ -8,6 +8,7 @@ from sightline.answers import labels
 from sightline.answers.study import Quantity, numeric
 from sightline.charts.drawing import LINES, SCREEN, Room, basis
 from sightline.charts.figure import Group, Panel, axis, colored, curve, interval, mark, message, quantity, specification
+from sightline.charts.stacks import ends_of
 from sightline.charts.study_bars import bars, factors, stacks, tornado
 from sightline.charts.study_lines import lines, names_below, points
 from sightline.charts.study_maps import heat_map
@@ -150,17 +151,9 @@ def _line(profiles: Sequence[Profile], values: Sequence[Any], name: str, key: st
     rows = []
     for profile, value in zip(profiles, values, strict=True):
         if (of := profile.figure(key)) is not None:
-            low, high = profile.interval.get(key) or (of, of)
-            ends = {f"{key}.low": float(low), f"{key}.high": float(of if high is None else high)}
-            rows.append(
-                {
-                    "line": title,
-                    name: value if numeric(values) else str(value),
-                    key: float(of),
-                    "fits": bool(profile.fits),
-                    **ends,
-                }
-            )
+            low, high = ends_of(profile, key, float(of))
+            place = {"line": title, name: value if numeric(values) else str(value)}
+            rows.append({**place, key: float(of), "fits": bool(profile.fits), f"{key}.low": low, f"{key}.high": high})
     y = axis(quantity(key), [row[column] for row in rows for column in (f"{key}.low", f"{key}.high")], count=6)
     color, tooltip = colored("line", [title]), [(name, ""), (key, ",.4~g"), "fits"]
     if numeric(values):

@@ -12,6 +12,7 @@ from sightline.errors import InputError
 from sightline.explanation.answer import Advice
 from sightline.explanation.compared import Spread, interval_of, ratio_spread, spread_of
 from sightline.explanation.limits import exposed_communication_s, limits_of
+from sightline.explanation.reading import answer
 from sightline.explanation.subject import Subject
 from sightline.prediction.changes import (
     LIMIT_NAMES,
@@ -75,17 +76,6 @@ class Tried:
         """The changes with all that goes with them."""
         first, *others = self.changes
         return [{**first, **self.chosen}, *others]
-
-
-def answer(scenario: Any, known: "Anchored | None") -> Profile:
-    """Return the prediction of a scenario; a load is simulated."""
-    from sightline.prediction import predict
-
-    if scenario.workload.task != "serve":
-        return predict(scenario, anchor=known)
-    from sightline.anchors.corrected import simulate
-
-    return simulate(scenario, anchor=known or (), intervals=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -297,7 +287,9 @@ class _Work:
         """Advice that saves a share of the time of as many tokens."""
         command = self._subject.command(change) if change else ""
         gain_s = gain * float(self._own.whole_s)
-        return Advice(set=change, gain_s=gain_s, gain=gain, sentence=said, command=command, risks=["needs_restart"])
+        return Advice(
+            set=dict(change), gain_s=gain_s, gain=gain, sentence=said, command=command, risks=["needs_restart"]
+        )
 
     def _risks(self, changes: Sequence[Settings]) -> list[str]:
         """What any of some changes entails."""

@@ -192,8 +192,9 @@ def document(title: str, body: Piece, *, command: str = "") -> str:
     whole = replace(whole, html=whole.html.encode(errors="replace").decode())
     kept = _kept(whole, MOST_BYTES - _fixed_bytes())
     script = f"<script>{_vega_bundle()}</script>" if kept.charts else ""
+    drawings = _json({name: [one.wide, one.narrow] for name, one in kept.charts.items()})
     drawn = (
-        f'<script type="application/json" class="drawings" id="sightline-charts">{_embedded(kept)}</script>\n'
+        f'<script type="application/json" class="drawings" id="sightline-charts">{drawings}</script>\n'
         f'<script type="module">{document_script()}</script>'
     )
     return (
@@ -249,11 +250,6 @@ def _kept(piece: Piece, room: int) -> Piece:
 
 def _bytes(spec: dict[str, Any] | None) -> int:
     return 0 if spec is None else len(_json(spec).encode()) + 80
-
-
-def _embedded(piece: Piece) -> str:
-    """The charts' specifications by id: wide and narrow."""
-    return _json({name: [one.wide, one.narrow] for name, one in piece.charts.items()})
 
 
 def _json(value: Any) -> str:
