@@ -6,7 +6,8 @@ from sightline.commands import ANSWERS, COMMANDS
 from sightline.on_demand import named
 
 PATHS = {
-    path for row in (*COMMANDS.values(), *ANSWERS.values()) for path in row if isinstance(path, str) and ":" in path
+    *(f"sightline.{path}" for row in COMMANDS.values() for path in row if isinstance(path, str) and ":" in path),
+    *(path for row in ANSWERS.values() for path in row if isinstance(path, str) and ":" in path),
 }
 
 

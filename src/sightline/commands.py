@@ -1,6 +1,6 @@
 """Commands and the kinds of answers that they give: command line, page, HTTP API, notebooks and docs are made of these.
 
-Everything is named as ``package.module:name`` and is loaded when it is first used.
+Everything is named as ``package.module:name``, of commands without ``sightline``, and loaded when it is first used.
 """
 
 from collections.abc import Mapping
@@ -28,63 +28,34 @@ FITS, BEST, SERVES = "Will it fit, how fast", "What is best", "How it serves"
 MEASURED, IF, TRUST, START = "Measure and compare", "Explore", "Trust", "Start"
 COMMANDS: Final[Mapping[str, Command]] = {
     "predict": Command(
-        "sightline.cli.predictions:predict",
-        FITS,
-        view="sightline.web.scenario_views:PREDICT",
-        at_once="sightline.web.scenario_views:PREDICTED",
+        "cli.predictions:predict", FITS, "web.scenario_views:PREDICT", at_once="web.scenario_views:PREDICTED"
     ),
-    "explain": Command(
-        "sightline.cli.analyses:explain",
-        FITS,
-        view="sightline.web.explain_view:VIEW",
-        at_once="sightline.web.explain_view:EXPLAINED",
-    ),
-    "plan": Command(
-        "sightline.cli.searches:plan",
-        BEST,
-        view="sightline.web.search_views:PLAN",
-        work="sightline.web.search_views:PLAN_WORK",
-    ),
-    "simulate": Command(
-        "sightline.cli.simulate:simulate",
-        SERVES,
-        view="sightline.web.serve_view:VIEW",
-        work="sightline.web.serve_view:WORK",
-    ),
-    "explore": Command(
-        "sightline.cli.analyses:explore",
-        IF,
-        view="sightline.web.search_views:EXPLORE",
-        work="sightline.web.search_views:EXPLORE_WORK",
-    ),
-    "measure": Command("sightline.cli.measure:measure", MEASURED),
-    "runs": Command("sightline.cli.library:runs", MEASURED, view="sightline.web.stored_views:RUNS"),
-    "watch": Command(view="sightline.web.stored_views:WATCH"),
-    "compare": Command("sightline.cli.predictions:compare", MEASURED, view="sightline.web.scenario_views:COMPARE"),
-    "check": Command("sightline.cli.predictions:check", FITS),
+    "explain": Command("cli.analyses:explain", FITS, "web.explain_view:VIEW", at_once="web.explain_view:EXPLAINED"),
+    "plan": Command("cli.searches:plan", BEST, "web.search_views:PLAN", work="web.search_views:PLAN_WORK"),
+    "simulate": Command("cli.simulate:simulate", SERVES, "web.serve_view:VIEW", work="web.serve_view:WORK"),
+    "explore": Command("cli.analyses:explore", IF, "web.search_views:EXPLORE", work="web.search_views:EXPLORE_WORK"),
+    "measure": Command("cli.measure:measure", MEASURED),
+    "runs": Command("cli.library:runs", MEASURED, "web.stored_views:RUNS"),
+    "watch": Command(view="web.stored_views:WATCH"),
+    "compare": Command("cli.predictions:compare", MEASURED, "web.scenario_views:COMPARE"),
+    "check": Command("cli.predictions:check", FITS),
     "validate": Command(
-        "sightline.cli.accuracy:validate",
-        TRUST,
-        view="sightline.web.scenario_views:VALIDATE",
-        work="sightline.web.scenario_views:VALIDATE_WORK",
+        *("cli.accuracy:validate", TRUST, "web.scenario_views:VALIDATE"),
+        work="web.scenario_views:VALIDATE_WORK",
         is_in_api=False,
     ),
-    "catalog": Command("sightline.cli.library:catalog", TRUST, view="sightline.web.stored_views:CATALOG"),
-    "roofline": Command("sightline.cli.analyses:roofline", FITS),
-    "sensitivity": Command("sightline.cli.analyses:sensitivity", FITS),
-    "init": Command("sightline.cli.start:init", START),
-    "examples": Command("sightline.cli.start:examples", START),
-    "import": Command("sightline.cli.import_:import_", START),
+    "catalog": Command("cli.library:catalog", TRUST, "web.stored_views:CATALOG"),
+    "roofline": Command("cli.analyses:roofline", FITS),
+    "sensitivity": Command("cli.analyses:sensitivity", FITS),
+    "init": Command("cli.start:init", START),
+    "examples": Command("cli.start:examples", START),
+    "import": Command("cli.import_:import_", START),
     "reproduce": Command(
-        "sightline.cli.accuracy:reproduce",
-        TRUST,
-        view="sightline.web.reproduce_view:VIEW",
-        work="sightline.web.reproduce_view:WORK",
-        is_in_api=False,
+        "cli.accuracy:reproduce", TRUST, "web.reproduce_view:VIEW", work="web.reproduce_view:WORK", is_in_api=False
     ),
-    "calibrate": Command("sightline.cli.calibrate:calibrate", MEASURED),
-    "trace": Command(work="sightline.web.explain_view:TRACE_WORK", is_in_api=False),
-    "ui": Command("sightline.cli.ui:ui", START),
+    "calibrate": Command("cli.calibrate:calibrate", MEASURED),
+    "trace": Command(work="web.explain_view:TRACE_WORK", is_in_api=False),
+    "ui": Command("cli.ui:ui", START),
 }
 
 

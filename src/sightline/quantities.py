@@ -131,15 +131,12 @@ _DECIMAL = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e
 _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50}
 _TIMES = {
     "ns": 1e-9,
-    "us": 1e-6,
-    "µs": 1e-6,
-    "μs": 1e-6,
+    **dict.fromkeys(("us", "µs", "μs"), 1e-6),
     "ms": 1e-3,
     "s": 1.0,
     "min": 60.0,
     "h": 3600.0,
-    "day": 86400.0,
-    "d": 86400.0,
+    **dict.fromkeys(("day", "d"), 86400.0),
 }
 
 
@@ -372,7 +369,7 @@ def relative(ratio: float, less: str = "faster", more: str = "slower") -> str:
 
 def relative_span(low: float, high: float, less: str = "faster", more: str = "slower") -> str:
     """Return the interval of such a ratio: "30 % to 41 % faster"."""
-    ends = sorted((low, high), reverse=high < 1.0)
+    ends = sorted((low, high), reverse=bool(high < 1.0))
     first, last = (relative(end, less, more) for end in ends)
     return f"{first.removesuffix(last.rpartition('%')[2])} to {last}"
 

@@ -203,7 +203,7 @@ def test_a_scenario_says_what_was_left_to_the_framework(shell):
 def test_lists_of_one_kind_of_answer_are_a_table_and_others_stay_lists(shell):
     several = [sl.predict(asked("pretrain", zero_stage=stage)) for stage in (0, 1)]
     html = shown(shell, several)["text/html"]
-    assert html.count("<tr>") == 3
+    assert html.count("<tr") == 3
     assert shown(shell, [1, 2]) == {"text/plain": "[1, 2]"}
     assert shown(shell, []) == {"text/plain": "[]"}
     assert "text/html" not in shown(shell, [several[0], 1])

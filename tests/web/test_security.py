@@ -83,7 +83,7 @@ def test_every_answer_says_what_browsers_may_do(client, path):
 )
 def test_long_work_opens_no_file_that_a_request_names(kind, mapping):
     with pytest.raises(InputError, match=r"does not read files|allowed: "):
-        named(COMMANDS[kind].work).run(mapping, {}, SILENT)
+        named(f"sightline.{COMMANDS[kind].work}").run(mapping, {}, SILENT)
 
 
 def test_vega_comes_from_this_server_and_may_be_kept(client):

@@ -7,6 +7,7 @@ from sightline.answers import labels, summary, units
 from sightline.answers import outline as out
 from sightline.answers.changes import Linking, what_to_change
 from sightline.answers.profile import bound_by, costs, fits, profile_outline, short_answer, timed
+from sightline.explanation.advice import LABELS
 from sightline.explanation.answer import Advice, Explanation
 from sightline.prediction.roofline_table import RooflineRow, RooflineTable
 from sightline.prediction.sensitivity import Sensitivity, sensitivity_to_dict
@@ -259,17 +260,6 @@ def _shape(row: RooflineRow) -> str:
     return "x".join(f"{size:.0f}" if size >= 10 or size == int(size) else f"{size:.1f}" for size in sizes)
 
 
-LABELS = {
-    "device.peak_flops": "device: peak FLOP/s",
-    "device.memory_bandwidth": "device: memory bandwidth",
-    "device.l2_bandwidth": "device: L2 bandwidth",
-    "device.l2_bytes": "device: L2 size",
-    "device.vector_flops": "device: element-wise FLOP/s",
-    "intra_node.bandwidth": "links: bandwidth",
-    "intra_node.latency_s": "links: latency",
-    "network.bandwidth_per_node": "network: bandwidth",
-    "network.latency_s": "network: latency",
-}
 _NEGLIGIBLE = 0.005
 """Elasticities below this would be 0.00 in the table."""
 

@@ -59,12 +59,11 @@ def short_answer(answer: PlanAnswer) -> Iterator[out.Said]:
     best = answer.plans[0]
     yield out.Said(asks="best plan", says=plan_sentences.best_in_words(answer))
     if (interval := best.profile.interval.get(CAPACITY)) is not None:
-        low, high = interval
-        ends = f"{units.digits(float(low))} {'or more' if high is None else f'to {units.digits(float(high))}'}"
+        ends = units.span(*interval, "")
         rate = units.digits(float(best.profile.capacity_requests_per_s))
         yield out.Said(asks="capacity", says=f"up to {rate} requests per second (80 %: {ends})", kind=out.GOOD)
     first, _, others = plan_sentences.costs(answer).partition(", ")
-    is_served = best.profile.task.name == "serving" and others
+    is_served = best.profile.task.name == "serving"
     detail = others if is_served else plan_sentences.costs(answer)
     for line in of_profile(best.profile):
         is_cost = first and line.key == COST
@@ -78,7 +77,7 @@ def _best(answer: PlanAnswer, addresses: Mapping[int, str]) -> Iterator[out.Part
     standing = (*plan_sentences.standing(answer), *plan_sentences.second(answer), *plan_sentences.binding(answer))
     yield _table(answer, addresses)
     anchors = summary.anchor_sentences([one.profile for one in answer.plans])
-    marks = (*plan_sentences.obstacles(answer), *plan_sentences.front(answer))
+    marks = (*plan_sentences.obstacles(answer.plans), *plan_sentences.front(answer))
     yield out.Lines(lines=[*plan_sentences.too_long(answer), *standing, *marks, *anchors])
     yield _chart(answer)
 

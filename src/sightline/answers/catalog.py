@@ -26,25 +26,10 @@ def price_columns(entries: Mapping[str, Mapping[str, Any]]) -> dict[str, list[st
     }
 
 
-def offers_of(price: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return what providers list for a device by column: provider and source, kind, date, USD per hour."""
-    offers: Sequence[Mapping[str, Any]] = price.get("offers", ())
-    return {
-        "provider and source": [f"{offer['provider']}: {offer['source']}" for offer in offers],
-        "kind": [str(offer["kind"]) for offer in offers],
-        "date": [str(offer["date"]) for offer in offers],
-        "$/hour": list(map(_amount, offers)),
-    }
-
-
 def _range(price: Mapping[str, Any], kind: str) -> str:
     """The lowest and the highest offer of a kind; empty where there is none."""
-    listed = sorted(_of_kind(price, kind), key=float)
+    listed = sorted((_amount(offer) for offer in price.get("offers", ()) if offer["kind"] == kind), key=float)
     return " - ".join(dict.fromkeys((listed[0], listed[-1]))) if listed else ""
-
-
-def _of_kind(price: Mapping[str, Any], kind: str) -> Iterator[str]:
-    return (_amount(offer) for offer in price.get("offers", ()) if offer["kind"] == kind)
 
 
 def _amount(priced: Mapping[str, Any]) -> str:
@@ -122,12 +107,6 @@ def in_time(kind: str, entries: Mapping[str, Mapping[str, Any]]) -> dict[str, Ma
     keys = _ORDERS.get(kind, ())
     ordered = sorted(entries.items(), key=lambda one: ([str(one[1].get(key, "")) for key in keys], one[0]))
     return {name: fields if follow is None else {**fields, **follow(name)} for name, fields in ordered}
-
-
-def technology_meaning(kind: str, name: str) -> list[tuple[str, str]]:
-    """Return what follows from the figures of one entry, as pairs of a figure and its text."""
-    follow = _FOLLOWING.get(kind)
-    return [(_WORDS[key], text) for key, text in follow(name).items()] if follow else []
 
 
 def _memory(name: str) -> dict[str, str]:
@@ -305,15 +284,18 @@ def entry_outline(kind: str, name: str, fields: Mapping[str, Any], links: Sequen
 
 def _offers(price: Mapping[str, Any]) -> Rows:
     """What providers list for a device."""
-    columns = offers_of(price)
-    rows = list(zip(*columns.values(), strict=True))
-    return Rows(title="Offers", headings=tuple(columns), rows=rows, numbers=[False, False, False, True])
+    rows = [
+        (f"{offer['provider']}: {offer['source']}", str(offer["kind"]), str(offer["date"]), _amount(offer))
+        for offer in price.get("offers", ())
+    ]
+    headings = ("provider and source", "kind", "date", "$/hour")
+    return Rows(title="Offers", headings=headings, rows=rows, numbers=[False, False, False, True])
 
 
 def meaning_of(kind: str, name: str) -> list[tuple[str, str]]:
     """Return what an entry is read as, where its own keys say it only to those who know the family."""
     if kind != "models":
-        return technology_meaning(kind, name)
+        return [(_WORDS[key], text) for key, text in _FOLLOWING.get(kind, lambda _: {})(name).items()]
     from pathlib import Path
 
     from sightline.loading.models import resolve_model

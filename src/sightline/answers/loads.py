@@ -40,33 +40,7 @@ def serving_outline(
 def capacity_outline(found: Capacity) -> Outline:
     """Return the highest rate that keeps the objective, and what users wait for at every rate that was tried."""
     title = labels.title(found.tried[0].profile.scenario) if found.tried else "capacity"
-    answered = [one.profile for one in found.tried if one.profile.completed]
-    return Outline(
-        title=title,
-        said=list(capacity_lines(found, 0.0)),
-        sentences=[found.sentence] if found.rate is not None else [],
-        parts=[
-            Rows(
-                title="All simulated rates",
-                headings=("requests/s", "keep the SLO", "TTFT p90", "TPOT p90", "output tokens/s"),
-                rows=[
-                    (
-                        units.digits(one.rate),
-                        units.percent(one.good),
-                        *(_waited(one.profile, key) for key in ("ttft_s", "tpot_s")),
-                        summary.figure(one.profile, "output_tokens_per_s"),
-                    )
-                    for one in found.tried
-                ],
-                numbers=[True] * 5,
-            ),
-            *([Charts(answer=answered, label=title, start="curve", names=_CURVE)] if len(answered) > 1 else []),
-        ],
-    )
-
-
-def _waited(answer: Profile, key: str) -> str:
-    return units.seconds((getattr(answer, key) or {}).get("p90"))
+    return Outline(title=title, said=list(capacity_lines(found, 0.0)), parts=_curve(found))
 
 
 def capacity_lines(found: Capacity | None, think_s: float) -> Iterator[Said]:
@@ -77,9 +51,7 @@ def capacity_lines(found: Capacity | None, think_s: float) -> Iterator[Said]:
     highest = None if found.rate is None else f"up to {units.digits(found.rate)} requests per second meet the SLO"
     yield Said(asks="capacity", says=highest or found.sentence, kind=kind)
     if found.interval is not None:
-        low, high = found.interval
-        ends = f"{units.digits(low)}/s or more" if high is None else f"{units.digits(low)} to {units.digits(high)}/s"
-        yield Said(asks="80 % interval", says=ends)
+        yield Said(asks="80 % interval", says=f"{units.span(*found.interval, '')}/s")
     if (users := found.users(think_s)) is not None:
         thinking = f" with {units.seconds(think_s)} between requests" if think_s else " with no time between requests"
         yield Said(asks="users", says=f"{users:,} users{thinking}")

@@ -217,8 +217,6 @@ class Steps:
 
     title: str = ""
     steps: Sequence[Step]
-    is_ranked: bool = False
-    """Whether they are numbered, the best first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -49,7 +49,7 @@ _LEAST_SHARE = 0.05
 def title(answer: PlanAnswer) -> str:
     """Return what was planned: the scenario's name, or the model and, where all plans agree, what it runs on."""
     if not answer.plans:
-        kind = _searched_kind(answer)
+        kind = "launchable plan" if unlaunched(answer) else "plan"
         return f"Stopped before a {kind} was found" if answer.stopped else f"No {kind} {_unmet(answer)}"
     scenario = answer.plans[0].profile.scenario
     named = scenario.name
@@ -62,11 +62,6 @@ def _unmet(answer: PlanAnswer) -> str:
     limits = [said for name, said in _LIMITS.items() if name != "memory" and answer.rejected.get(name)]
     met = " and ".join(said.removeprefix("exceed ") for said in limits)
     return f"that fits meets {met}" if met else "fits"
-
-
-def _searched_kind(answer: PlanAnswer) -> str:
-    """What none of is there: plans, or those that can be launched where others were left out."""
-    return "launchable plan" if unlaunched(answer) else "plan"
 
 
 def unlaunched(answer: PlanAnswer) -> dict[str, int]:
@@ -170,15 +165,15 @@ def ranks(numbers: Sequence[int]) -> str:
     return _listed(said)
 
 
-def obstacles(answer: PlanAnswer) -> list[str]:
+def obstacles(plans: Sequence[RankedPlan], most: int = _MOST_OBSTACLES) -> list[str]:
     """Return what frameworks do not offer, a sentence for the plans that it keeps from being launched."""
-    plans: dict[str, list[int]] = {}
-    for one in answer.plans:
+    by: dict[str, list[int]] = {}
+    for one in plans:
         for sentence in one.obstacles:
-            plans.setdefault(briefly(sentence), []).append(one.rank)
-    found = [f"{ranks(places)} not launchable: {sentence}" for sentence, places in plans.items()]
-    rest = len(found) - _MOST_OBSTACLES
-    return [*found[:_MOST_OBSTACLES], *([f"{rest} more reasons"] if rest > 0 else [])]
+            by.setdefault(briefly(sentence), []).append(one.rank)
+    found = [f"{ranks(places)} not launchable: {sentence}" for sentence, places in by.items()]
+    rest = len(found) - most
+    return [*found[:most], *([f"{rest} more reasons"] if rest > 0 else [])]
 
 
 def most_surely(profile: Profile) -> str:
@@ -485,7 +480,7 @@ def _parts_of_run(answer: PlanAnswer, first: RankedPlan, calendar_s: float) -> I
     profile = first.profile
     low, high = profile.interval.get(profile.task.whole, (None, None))
     ends = [calendar_s * float(end) / float(profile.whole_s) for end in (low, high) if end and profile.whole_s]
-    spread = f" (80 %: {units.seconds_span(*ends)})" if len(ends) == len((low, high)) else ""
+    spread = f" (80 %: {units.span(*ends)})" if len(ends) == len((low, high)) else ""
     yield f"{units.seconds(calendar_s)}{spread}"
     asked = [plan_columns.leading(answer, axis) for axis in answer.pareto_axes or (answer.objective,)]
     for key in dict.fromkeys(("cost_usd", *asked)):

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from sightline.explanation.answer import Advice
     from sightline.planning.plan_answer import NearestPlan
 
-_CONSTANTS_OF = {"training": "this framework on this device", "generation": "this engine", "serving": "this engine"}
-"""What the constants that decide most about an interval are of."""
 COST = "cost"
 """The key of the card of costs."""
 _LEAST_SHARE = 0.005
@@ -94,9 +92,9 @@ def short_answer(profile: Profile, baseline: Profile | None = None) -> Iterator[
 def rests_on(profile: Profile) -> Iterator[out.Said]:
     """Yield the evidence of the framework's constants, which decides most about the interval, and what it lacks."""
     is_served = profile.task is SERVING and profile.completed
-    if profile.source == "predicted" and (profile.interval or is_served) and profile.task.name in _CONSTANTS_OF:
+    if profile.source == "predicted" and (profile.interval or is_served) and profile.task.name in summary.CONSTANTS_OF:
         evidence = profile.evidence.get("framework", "estimated")
-        lacking = "; ".join(profile.missing.values()) or f"constants of {_CONSTANTS_OF[profile.task.name]}"
+        lacking = "; ".join(profile.missing.values()) or f"constants of {summary.CONSTANTS_OF[profile.task.name]}"
         yield out.Said(asks="evidence", says=f"{evidence}: {lacking}")
 
 
@@ -191,12 +189,11 @@ def _bound(profile: Profile, baseline: Profile | None) -> Iterator[out.Said]:
 def bound_by(limits: Mapping[str, Number], otherwise: str = "") -> out.Said:
     """Return the card of what binds, by seconds or shares of limits: largest first, without those that hardly do."""
     whole = float(sum(limits.values())) or 1.0
+    shares = sorted(((of, float(size) / whole) for of, size in limits.items()), key=lambda one: -one[1])
     parts = [
-        out.Bar(
-            of, _LIMITS.get(of, of.replace("_", " ")), percent(float(limits[of]) / whole), float(limits[of]) / whole
-        )
-        for of in sorted(limits, key=lambda of: -float(limits[of]))
-        if float(limits[of]) >= _LEAST_SHARE * whole
+        out.Bar(of, _LIMITS.get(of, of.replace("_", " ")), percent(share), share)
+        for of, share in shares
+        if share >= _LEAST_SHARE
     ]
     said = [f"{part.label} {part.value}" for part in parts] or [otherwise]
     return out.Said(asks="bound by", key="bound", value=said[0], detail=", ".join(said[1:]), bar=parts)

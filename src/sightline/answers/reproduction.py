@@ -8,14 +8,8 @@ from sightline.quantities import counted
 from sightline.reproduction.outcomes import Finding, Outcome, ReproducedTable, Reproduction
 
 HEADINGS = (
-    "",
-    "finding",
-    "the source",
-    "ours",
-    "criterion",
-    "reproduced",
-    "interpretation",
-    "interpretations that reproduce it",
+    *("", "finding", "the source", "ours", "criterion", "reproduced"),
+    *("interpretation", "interpretations that reproduce it"),
 )
 CHOICE_HEADINGS = ("open setting", "choice")
 _YES, _NO = "yes", "no"

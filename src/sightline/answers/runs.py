@@ -329,7 +329,7 @@ def _measurement(run: Run) -> Mapping[str, Any]:
     found = dict(run.result.get("measurement") or {})
     spread = found.pop("spread_s", None)
     if isinstance(spread, Mapping) and {"p10", "p90"} <= spread.keys():
-        found["p10 to p90"] = units.seconds_span(float(spread["p10"]), float(spread["p90"]))
+        found["p10 to p90"] = units.span(float(spread["p10"]), float(spread["p90"]))
     found = flatten(found)
     return {key: value for key, value in found.items() if isinstance(value, str | int | float) and value != ""}
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from sightline.answers import units
@@ -20,18 +19,10 @@ LABELS = {
 }
 """Names of phases and memory parts for people, where they differ from the key."""
 
-_HEADINGS = {
-    "fits": "fits",
-    "memory": "memory GiB",
-    "bottleneck": "bound by",
-    "interval": "80 %",
-    "evidence": "evidence",
-}
-EVIDENCE_OF = {
-    "training": "evidence for this framework and device",
-    "generation": "evidence for this engine",
-    "serving": "evidence for this engine",
-}
+_HEADINGS = {"memory": "memory GiB", "bottleneck": "bound by", "interval": "80 %"}
+"""Of columns that are no metrics, where they differ from the key."""
+CONSTANTS_OF = {"training": "this framework on this device", "generation": "this engine", "serving": "this engine"}
+"""What the constants that decide most about an interval are of."""
 AWAITED = {"samples": "wait for longest samples", "devices": "wait for slowest device"}
 """What ranks wait for in the exposed communication that sends nothing, by module."""
 _MOST_MODULES, _MOST_OF_TRAINING, _MANY_PHASES = 7, 4, 6
@@ -113,7 +104,7 @@ _SPEED = {
 
 def speed(profile: Profile) -> dict[str, str]:
     """Return these figures as phrases, times with their 80 % intervals; percentiles are those of the objective."""
-    promised, found = _promised_percentiles([profile]), {}
+    promised, found = promised_percentile([profile]), {}
     for key in (key.replace(".p90", f".{promised}") for key in _SPEED[profile.task.name]):
         if profile.figure(key) is not None:
             span = interval_of(profile, key) if profile.task.declared(key).unit == "s" else ""
@@ -148,11 +139,11 @@ def compared(profiles: Sequence[Profile]) -> list[Column]:
     task = profiles[0].task
     is_run = all(p.measurement and not p.memory_bytes for p in profiles)
     headings = {**_HEADINGS, "bottleneck": "made by"} if is_run else _HEADINGS
-    promised = _promised_percentiles(profiles)
+    promised = promised_percentile(profiles)
     found = (
         Column(
             key=key,
-            heading=headings.get(key) or task.declared(key).short,
+            heading=headings.get(key) or (key if key in WORDS else task.declared(key).short),
             cells=[_cell(profile, key) for profile in profiles],
             is_number=key not in WORDS,
         )
@@ -161,8 +152,8 @@ def compared(profiles: Sequence[Profile]) -> list[Column]:
     return [column for column in found if {*column.cells} != {NOTHING}]
 
 
-def _promised_percentiles(profiles: Sequence[Profile]) -> str:
-    """The percentile that the objective of all loads is about; p90 where there is none, or loads differ."""
+def promised_percentile(profiles: Sequence[Profile]) -> str:
+    """Return the percentile that the objective of all loads is about; p90 where there is none, or loads differ."""
     objectives = [getattr(profile.scenario.workload, "slo", None) for profile in profiles]
     promised = {"p90" if one is None else f"p{float(one.percentile):g}" for one in objectives}
     return promised.pop() if len(promised) == 1 else "p90"
@@ -183,12 +174,9 @@ def _cell(profile: Profile, key: str) -> str:
             words = {"bottleneck": how["implementation"], "evidence": f"{how['repeats']} repeats"} if how else {}
             return str(words.get(key) or getattr(profile, key) or NOTHING)
         case _:
-            return _without_unit(figure(profile, key), profile.task.declared(key).unit)
-
-
-def _without_unit(shown: str, unit: str) -> str:
-    """A figure without what its heading says already: 709 T in a column of FLOP/s."""
-    return shown.removesuffix({"FLOP/s": "FLOP/s", "B/s": "B/s", "requests/s": "/s"}.get(unit, ""))
+            # Without what its heading says already: 709 T in a column of FLOP/s.
+            said = {"FLOP/s": "FLOP/s", "B/s": "B/s", "requests/s": "/s"}.get(profile.task.declared(key).unit, "")
+            return figure(profile, key).removesuffix(said)
 
 
 def spread(profile: Profile) -> str:
@@ -246,7 +234,9 @@ def longest_modules(profile: Profile) -> list[Part]:
                 key = (_PASSES.get(phase, phase), module)
                 times[key] = times.get(key, 0.0) + seconds
     ranked = sorted(((key, s) for key, s in times.items() if s > 0), key=lambda item: -item[1])
-    shown = ranked[: _most_modules(profile)]
+    # So few that a prediction stays one screen.
+    of_training = _MOST_OF_TRAINING - (len(phases(profile)) > _MANY_PHASES)
+    shown = ranked[: of_training if profile.task.name == "training" else _MOST_MODULES]
     rest = ranked[len(shown) :]
     whole = float(profile.whole_s)
     found = [Part(key=p, label=_module_label(p, m), value=s, share=s / whole) for (p, m), s in shown]
@@ -261,13 +251,6 @@ def longest_modules(profile: Profile) -> list[Part]:
                 Part(key=phase, label=names.pop() if len(names) == 1 else label, value=other, share=other / whole)
             )
     return found
-
-
-def _most_modules(profile: Profile) -> int:
-    """How many modules are named, so that a prediction stays one screen."""
-    if profile.task.name != "training":
-        return _MOST_MODULES
-    return _MOST_OF_TRAINING - (len(phases(profile)) > _MANY_PHASES)
 
 
 def _module_label(phase: str, module: str) -> str:
@@ -311,13 +294,9 @@ def interval_of(profile: Profile, key: str) -> str:
     low, high = profile.interval.get(key, (None, None))
     if low is None:
         return ""
-    value, unit = float(profile.figure(key) or low), profile.task.declared(key).unit
-    shown = partial(units.seconds, like=value) if unit == "s" else partial(units.shown, unit=unit)
-    least, most = (shown(None if end is None else float(end)) for end in (low, high))
-    name = most.rpartition(" ")[2]
-    if high is None:
-        return f"at least {least}"
-    return "" if least == most else f"{least.removesuffix(f' {name}')} to {most}"
+    ends, like = (float(low), None if high is None else float(high)), float(profile.figure(key) or low)
+    said = units.span(*ends, profile.task.declared(key).unit, like=like)
+    return said if high is None or " to " in said else ""
 
 
 _ABOUT = ("source", "note", "date", "evidence", "requests")

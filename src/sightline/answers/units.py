@@ -48,10 +48,23 @@ def seconds(value: float | None, *, like: float | None = None) -> str:
     return "0 s" if size == 0 else f"{digits(value / _YEAR)} years"
 
 
-def seconds_span(low: float, high: float) -> str:
-    """Return an interval of durations in the unit of its upper end; one duration where both read the same."""
-    first, last = seconds(low, like=high), seconds(high)
-    return last if first == last else f"{first.rpartition(' ')[0]} to {last}"
+def span(low: float, high: float | None, unit: str = "s", *, like: float | None = None) -> str:
+    """Return an interval with its unit once, without an upper end as a bound; one value where both ends read the same.
+
+    Ends of a time have one unit, that of the upper end or of a time ``like`` it, unless they are far apart.
+    """
+    if high is None:
+        return f"at least {shown(low, unit)}"
+    is_far = not 0 < high <= _FAR * low
+    first, last = (
+        seconds(end, like=like or high) if unit == "s" and not is_far else shown(end, unit) for end in (low, high)
+    )
+    unit = last.rpartition(" ")[2]
+    return last if first == last else f"{first.removesuffix(f' {unit}')} to {last}"
+
+
+_FAR = 20.0
+"""How many times the lower end of an interval the upper one is at least where each has a unit of its own."""
 
 
 def size(value: float) -> str:

@@ -72,7 +72,7 @@ def _short_answer(one: WatchRecord, predicted: Mapping[str, Any], now: datetime)
         return
     yield out.Said(asks="how fast", says=_seen(one))
     if one.last.get("gap") is not None and predicted:
-        told = f"{units.seconds(predicted['step_time_s'])} (80 %: {units.seconds_span(low, high)})"
+        told = f"{units.seconds(predicted['step_time_s'])} (80 %: {units.span(low, high)})"
         yield out.Said(asks="predicted", says=told, kind=out.GOOD if is_inside else out.PERHAPS)
 
 

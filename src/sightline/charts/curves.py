@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from sightline.answers import labels, summary, units
 from sightline.charts import figure
 from sightline.charts.drawing import FAINT, GOOD, INK, LINES, SCREEN, WARNING, Room, basis
+from sightline.charts.stacks import ends_of
 from sightline.profile import GENERATION, Profile
 
 if TYPE_CHECKING:
@@ -26,10 +27,8 @@ _SHOWN = {"p50": "50 % of requests", "p90": "90 %", "p99": "99 %"}
 
 def _ends(profile: Profile, key: str) -> dict[str, float]:
     """Return the ends of the 80 % interval of a figure; that figure where they are not known."""
-    low, high = profile.interval.get(key) or (None, None)
-    if low is None or high is None:
-        low = high = profile.figure(key)
-    return {f"{key}.low": float(low), f"{key}.high": float(high)}
+    low, high = ends_of(profile, key, float(profile.figure(key)))
+    return {f"{key}.low": low, f"{key}.high": high}
 
 
 def _powers_of_two(title: str, counts: Sequence[int], padding: int) -> figure.Axis:
@@ -98,19 +97,10 @@ def rows_of(points: Sequence[Scale]) -> list[dict[str, Any]]:
         first = min((p for p in points if p.line == point.line), key=lambda p: p.devices)
         linear_rate = first.tokens_per_s * point.devices / first.devices
         low, high = point.interval or (point.tokens_per_s, point.tokens_per_s)
-        rows.append(
-            {
-                "line": point.line,
-                "devices": point.devices,
-                "tokens_per_s": point.tokens_per_s,
-                "tokens_per_s.low": low,
-                "tokens_per_s.high": high,
-                "linear_tokens_per_s": linear_rate,
-                "share_of_linear": point.tokens_per_s / linear_rate,
-                "plan": point.label,
-                "fits": point.fits,
-            }
-        )
+        own = {"line": point.line, "devices": point.devices, "tokens_per_s": point.tokens_per_s}
+        ends = {"tokens_per_s.low": low, "tokens_per_s.high": high, "linear_tokens_per_s": linear_rate}
+        share = {"share_of_linear": point.tokens_per_s / linear_rate, "plan": point.label, "fits": point.fits}
+        rows.append(own | ends | share)
     return rows
 
 
@@ -175,12 +165,11 @@ def batch_chart(profiles: Sequence[Profile], room: Room = SCREEN) -> dict[str, A
 
 def _batches(profiles: Sequence[Profile]) -> list[dict[str, Any]]:
     """A point per scenario; its line is named by what else differs."""
-    keys = ("tpot_s", "ttft_s", "output_tokens_per_s")
     return [
         {"line": label, "batch": int(p.scenario.workload.batch), "fits": bool(p.fits)}
-        | {key: float(p.figure(key)) for key in keys}
+        | {key: float(p.figure(key)) for key in _KEYS}
         | {"text": f"{int(p.scenario.workload.batch):,}"}
-        | {end: value for key in keys for end, value in _ends(p, key).items()}
+        | {end: value for key in _KEYS for end, value in _ends(p, key).items()}
         for label, p in zip(labels.line_labels([p.scenario for p in profiles], "workload.batch"), profiles, strict=True)
     ]
 

@@ -71,10 +71,8 @@ def _course(profile: Profile, width: float) -> figure.Group | None:
 
     None where no iteration was seen, or no request answered.
     """
-    found = profile.summary
-    if found is None and profile.outcome is not None:
-        found = summary_of(profile.outcome)
-    if found is None or not found.totals.completed or not found.moments.end_s:
+    found = _summary(profile)
+    if found is None or not found.moments.end_s:
         return None
     moments, replicas = found.moments, _replicas_over_time(found)
     capacity = sum(count * pool.kv_capacity_tokens for count, pool in zip(replicas, found.pools, strict=True))
@@ -113,6 +111,12 @@ def _course(profile: Profile, width: float) -> figure.Group | None:
         for height, name, y, one in drawn
     ]
     return figure.Group(parts=panels, spacing=14, apart=())
+
+
+def _summary(profile: Profile) -> Summary | None:
+    """What is kept of a load; None where no request was answered."""
+    found = summary_of(profile.outcome) if profile.summary is None and profile.outcome is not None else profile.summary
+    return found if found is not None and found.totals.completed else None
 
 
 def _replicas_over_time(found: Summary) -> list[Any]:
@@ -161,10 +165,8 @@ def _slo_line(profile: Profile) -> list[str]:
 
 
 def _quantiles(profile: Profile) -> dict[str, NDArray[np.float64]]:
-    found = profile.summary
-    if found is None and profile.outcome is not None:
-        found = summary_of(profile.outcome)
-    if found is None or not found.totals.completed:
+    found = _summary(profile)
+    if found is None:
         return {}
     times = {key: np.array([found.samples[key].at(float(share)) for share in _SHARES]) for key in TIMES}
     return {key: seconds for key, seconds in times.items() if np.isfinite(seconds).all()}

@@ -113,7 +113,7 @@ def _lines(answer: PlanAnswer) -> list[str]:
     evidence = first.evidence.get("framework") if isinstance(first.evidence, Mapping) else None
     lines = [*plan_sentences.subtitle(answer), plan_sentences.searched(answer)]
     if any(one.profile.interval for one in answer.plans):
-        said = f"; {summary.EVIDENCE_OF.get(first.task.name, 'evidence')}: {evidence}" if evidence else ""
+        said = f"; evidence for {summary.CONSTANTS_OF[first.task.name]}: {evidence}" if evidence else ""
         lines.append(f"Thin lines are 80 % intervals{said}.")
     if any(overlapped_s(one.profile.rows) > 0 for one in answer.plans[:_MOST]):
         lines.append("Red strips below the bars are overlapped communication.")
@@ -132,9 +132,7 @@ def _stacks(answer: PlanAnswer, room: Room) -> figure.Group:
 
 def row_of(answer: PlanAnswer, plan: RankedPlan, room: Room = SCREEN) -> str:
     """Return the name of a plan's row: its rank, and where there is room what it alone does."""
-    if not room.side_by_side:
-        return f"plan {plan.rank}"
-    return plan_columns.name_of(answer, plan)
+    return plan_columns.name_of(answer, plan) if room.side_by_side else f"plan {plan.rank}"
 
 
 def _trade(answer: PlanAnswer, limits: Mapping[str, float], room: Room) -> Iterator[figure.Panel | figure.Group]:

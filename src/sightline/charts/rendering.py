@@ -35,21 +35,8 @@ Spec = dict[str, Any]
 
 LOOKS = frozenset(
     (
-        "key",
-        "text",
-        "text_at",
-        "text_at_s",
-        "ink",
-        "color",
-        "short",
-        "shade",
-        "about",
-        "at_x",
-        "at_y",
-        "middle_s",
-        "far",
-        "aria",
-        "place",
+        *("key", "text", "text_at", "text_at_s", "ink", "color", "short", "shade"),
+        *("about", "at_x", "at_y", "middle_s", "far", "aria", "place"),
     )
 )
 """Columns that say how a mark looks, and where."""

@@ -73,10 +73,7 @@ def operator_roofline(profile: Profile, room: Room = SCREEN) -> dict[str, Any] |
 def _lines(profile: Profile, room: Room) -> list[str]:
     said = [
         "Each point is an operator; its area is its share of the time. Lines are datasheet rates.",
-        (
-            "The grey strip holds operators without matrix FLOPs; their distance to a line is their distance to its "
-            "bandwidth."
-        ),
+        "The grey strip holds operators without matrix FLOPs; they are as far from a line as from its bandwidth.",
     ]
     interval = profile.interval.get(profile.task.whole)
     whole = f"80 % interval of the total: {summary.spread(profile)}" if interval and interval[1] else ""

@@ -208,10 +208,8 @@ def limit_panel(
 ) -> figure.Panel:
     """Return the panel of one result key: a bar per plan with its interval, and the limit as a line that says so."""
     values = [limit, *(bar.value for bar in bars), *(end for bar in bars for end in bar.interval or ())]
-    shown, reach = (
-        figure.axis(figure.quantity(key, label), [0.0, *values], count=room.ticks, is_log=False),
-        max(values) * room.with_text,
-    )
+    shown = figure.axis(figure.quantity(key, label), [0.0, *values], count=room.ticks, is_log=False)
+    reach = max(values) * room.with_text
     low, high = f"{key}.low", f"{key}.high"
     rows: Bars = []
     for bar in bars:

@@ -219,11 +219,8 @@ def _waterfall(picture: study_table.Picture, rows: study_table.Rows) -> study_ta
 
 def tornado(picture: study_table.Picture) -> Panel | Group:
     """Return signed bars from zero, the longest first."""
-    named, (column,), across = (
-        study_table.names_of(picture.words(picture.figure.x), picture.room),
-        picture.ys,
-        picture.figure.x,
-    )
+    (column,), across = picture.ys, picture.figure.x
+    named = study_table.names_of(picture.words(across), picture.room)
     layout = picture.layout(least=190, labels=named.width)
     axis = study_table.axis_of(picture, picture.ys, log=False, zero=True, count=max(int(layout.width // 60), 4))
     low, high = axis.scale["domain"]

@@ -5,14 +5,15 @@ from dataclasses import replace
 from typing import Any
 
 from sightline.answers import labels
-from sightline.answers.analyses import LABELS
 from sightline.answers.study import Quantity, numeric
 from sightline.charts.drawing import LINES, SCREEN, Room, basis
 from sightline.charts.figure import Group, Panel, axis, colored, curve, interval, mark, message, quantity, specification
+from sightline.charts.stacks import ends_of
 from sightline.charts.study_bars import bars, factors, stacks, tornado
 from sightline.charts.study_lines import lines, names_below, points
 from sightline.charts.study_maps import heat_map
 from sightline.charts.study_table import Picture
+from sightline.explanation.advice import LABELS
 from sightline.exploration.study_answer import Column, Figure, StudyAnswer
 from sightline.prediction.sensitivity import Sensitivity
 from sightline.profile import Profile
@@ -150,10 +151,9 @@ def _line(profiles: Sequence[Profile], values: Sequence[Any], name: str, key: st
     rows: list[dict[str, Any]] = []
     for profile, value in zip(profiles, values, strict=True):
         if (of := profile.figure(key)) is not None:
-            low, high = profile.interval.get(key) or (of, of)
-            ends = {f"{key}.low": float(low), f"{key}.high": float(of if high is None else high)}
-            shown = {name: value if numeric(values) else str(value), key: float(of), "fits": bool(profile.fits)}
-            rows.append({"line": title, **shown, **ends})
+            low, high = ends_of(profile, key, float(of))
+            place = {"line": title, name: value if numeric(values) else str(value)}
+            rows.append({**place, key: float(of), "fits": bool(profile.fits), f"{key}.low": low, f"{key}.high": high})
     y = axis(quantity(key), [row[column] for row in rows for column in (f"{key}.low", f"{key}.high")], count=6)
     color, tooltip = colored("line", [title]), [(name, ""), (key, ",.4~g"), "fits"]
     if numeric(values):

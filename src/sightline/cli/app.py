@@ -11,7 +11,7 @@ from sightline.commands import COMMANDS
 from sightline.on_demand import named
 from sightline.progress import Cancelled
 
-FUNCTIONS: Final = {name: command.function for name, command in COMMANDS.items() if command.function}
+FUNCTIONS: Final = {name: f"sightline.{command.function}" for name, command in COMMANDS.items() if command.function}
 """Of the commands that the command line has: a function or a group of commands."""
 
 

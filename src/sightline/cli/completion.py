@@ -4,8 +4,10 @@ Everything is imported when a shell asks, so that commands start as fast as with
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
+
+from sightline.on_demand import named
 
 ASKED = "_SIGHTLINE_COMPLETE"
 """Environment variable that a shell sets when it asks for completions."""
@@ -24,11 +26,14 @@ def typed_command() -> str:
     return words[1] if len(words) > 1 else ""
 
 
-def kinds(incomplete: str) -> list[str]:
-    """Return kinds of catalog entries."""
-    from sightline.catalog import KINDS
+def _of(path: str) -> Callable[[str], list[str]]:
+    """Return what completes the names that ``package.module:name`` holds."""
+    return lambda incomplete: _beginning(incomplete, named(path))
 
-    return _beginning(incomplete, KINDS)
+
+kinds = _of("sightline.catalog:KINDS")
+studies = _of("sightline.exploration:BUILT_IN")
+sources = _of("sightline.reproduction.reproduce:SOURCES")
 
 
 def names(ctx: Any, incomplete: str) -> list[str]:
@@ -44,8 +49,7 @@ def devices(incomplete: str) -> list[str]:
     """Return devices, also after others and a comma."""
     from sightline import catalog
 
-    before, comma, last = incomplete.rpartition(",")
-    return [f"{before}{comma}{name}" for name in _beginning(last, catalog.names("devices"))]
+    return _last_of(incomplete, catalog.names("devices"))
 
 
 def suites(incomplete: str) -> list[str]:
@@ -53,20 +57,6 @@ def suites(incomplete: str) -> list[str]:
     from sightline import catalog
 
     return _beginning(incomplete, catalog.names("published"))
-
-
-def studies(incomplete: str) -> list[str]:
-    """Return built-in studies."""
-    from sightline.exploration import BUILT_IN
-
-    return _beginning(incomplete, list(BUILT_IN))
-
-
-def sources(incomplete: str) -> list[str]:
-    """Return sources whose findings are reproduced."""
-    from sightline.reproduction.reproduce import SOURCES
-
-    return _beginning(incomplete, list(SOURCES))
 
 
 def examples(incomplete: str) -> list[str]:
@@ -93,8 +83,7 @@ def requirements(incomplete: str) -> list[str]:
     """Return figures that may be required, also after others and a comma."""
     from sightline.requirements.expression import names as figures
 
-    before, comma, last = incomplete.rpartition(",")
-    return [f"{before}{comma}{name}" for name in _beginning(last, figures())]
+    return _last_of(incomplete, figures())
 
 
 def results(incomplete: str) -> list[str]:
@@ -106,5 +95,10 @@ def results(incomplete: str) -> list[str]:
     return _beginning(incomplete, [AS_ASKED, *dict.fromkeys(metrics), "memory_bytes.total"])
 
 
-def _beginning(incomplete: str, words: Sequence[str]) -> list[str]:
+def _last_of(incomplete: str, words: Iterable[str]) -> list[str]:
+    before, comma, last = incomplete.rpartition(",")
+    return [f"{before}{comma}{word}" for word in _beginning(last, words)]
+
+
+def _beginning(incomplete: str, words: Iterable[str]) -> list[str]:
     return [word for word in words if word.startswith(incomplete)]

@@ -1,7 +1,7 @@
 """``sightline plan``: the best plans for what a scenario leaves open, and how the best of them is launched."""
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -55,9 +55,14 @@ def first_launched(answer: "PlanAnswer", tool: str | None = None) -> Launched:
 
 def save_launch(launched: Launched, folder: str, answer: "PlanAnswer") -> None:
     """Write the launch after the answer; where there is none, say why, which fails unless the search was stopped."""
+    from sightline.answers.plan_sentences import obstacles
     from sightline.quantities import counted
 
-    said = list(_said(answer.plans if launched.plan is None else answer.plans[: launched.plan.rank - 1]))
+    passed = answer.plans if launched.plan is None else answer.plans[: launched.plan.rank - 1]
+    said = [
+        f"plan{'s' * (not sentence.partition(' not ')[0].isdigit())} {sentence}"
+        for sentence in obstacles(passed, _MOST_PROBLEMS)
+    ]
     if launched.plan is None:
         none = f"none of the {counted(len(answer.plans), 'plan')} shown can be launched"
         said.append(none if answer.plans else "no plan found")
@@ -76,19 +81,6 @@ def save_launch(launched: Launched, folder: str, answer: "PlanAnswer") -> None:
     output.print_remark(f"wrote {script}{files}: {named} with {launched.launch.framework}{behind}")
     for sentence in launched.launch.without_counterpart:
         output.print_remark(sentence)
-
-
-def _said(plans: "Sequence[RankedPlan]") -> Iterator[str]:
-    """Sentences about plans that cannot be launched, those about the first ones first."""
-    from sightline.answers.plan_sentences import ranks
-    from sightline.scenario.rules.techniques import briefly
-
-    problems: dict[str, list[int]] = {}
-    for one in plans:
-        for problem in one.obstacles:
-            problems.setdefault(briefly(problem), []).append(one.rank)
-    for problem, places in list(problems.items())[:_MOST_PROBLEMS]:
-        yield f"plan{'s' if len(places) > 1 else ''} {ranks(places)} cannot be launched: {problem}"
 
 
 def _behind(launched: Launched, answer: "PlanAnswer") -> str:

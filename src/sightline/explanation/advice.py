@@ -12,6 +12,7 @@ from sightline.errors import InputError
 from sightline.explanation.answer import Advice
 from sightline.explanation.compared import Spread, interval_of, ratio_spread, spread_of
 from sightline.explanation.limits import exposed_communication_s, limits_of
+from sightline.explanation.reading import answer
 from sightline.explanation.subject import Subject
 from sightline.prediction.changes import (
     LIMIT_NAMES,
@@ -75,17 +76,6 @@ class Tried:
         """The changes with all that goes with them."""
         first, *others = self.changes
         return [{**first, **self.chosen}, *others]
-
-
-def answer(scenario: Any, known: "Anchored | None") -> Profile:
-    """Return the prediction of a scenario; a load is simulated."""
-    from sightline.prediction import predict
-
-    if scenario.workload.task != "serve":
-        return predict(scenario, anchor=known)
-    from sightline.anchors.corrected import simulate
-
-    return simulate(scenario, anchor=known or (), intervals=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -297,7 +287,9 @@ class _Work:
         """Advice that saves a share of the time of as many tokens."""
         command = self._subject.command(change) if change else ""
         gain_s = gain * float(self._own.whole_s)
-        return Advice(set=change, gain_s=gain_s, gain=gain, sentence=said, command=command, risks=["needs_restart"])
+        return Advice(
+            set=dict(change), gain_s=gain_s, gain=gain, sentence=said, command=command, risks=["needs_restart"]
+        )
 
     def _risks(self, changes: Sequence[Settings]) -> list[str]:
         """What any of some changes entails."""
@@ -391,17 +383,18 @@ _STARTS = 0.1
 """Share of an operator's time that its work takes, below which what starts it takes nearly all."""
 _DOMINATES = 0.5
 """Elasticity from which on a number of the hardware dominates."""
-_NUMBERS = {
-    "device.peak_flops": "the device's peak FLOP/s",
-    "device.memory_bandwidth": "the device's memory bandwidth",
-    "device.l2_bandwidth": "the device's L2 bandwidth",
-    "device.l2_bytes": "the size of the device's L2 cache",
-    "device.vector_flops": "the device's vector FLOP/s",
-    "intra_node.bandwidth": "the bandwidth of the links within a node",
-    "intra_node.latency_s": "the latency of the links within a node",
-    "network.bandwidth_per_node": "the bandwidth of the network",
-    "network.latency_s": "the latency of the network",
+LABELS = {
+    "device.peak_flops": "device: peak FLOP/s",
+    "device.memory_bandwidth": "device: memory bandwidth",
+    "device.l2_bandwidth": "device: L2 bandwidth",
+    "device.l2_bytes": "device: L2 size",
+    "device.vector_flops": "device: element-wise FLOP/s",
+    "intra_node.bandwidth": "links: bandwidth",
+    "intra_node.latency_s": "links: latency",
+    "network.bandwidth_per_node": "network: bandwidth",
+    "network.latency_s": "network: latency",
 }
+"""Numbers of the hardware: which part has them, and what they are."""
 
 
 def said_of(own: Profile, tries: Tries, known: "Anchored | None" = None) -> list[str]:
@@ -525,8 +518,8 @@ def _hardware(own: Profile, known: "Anchored | None") -> Iterator[str]:
     found = {number: by_key[key] for number, by_key in elasticities(own.scenario, known).items() if key in by_key}
     number = max(found, key=lambda one: abs(found[one]), default=None)
     if number is not None and abs(found[number]) >= _DOMINATES:
-        less = "less" if found[number] < 0 else "more"
+        less, (part, _, what) = "less" if found[number] < 0 else "more", LABELS[number].partition(": ")
         yield (
-            f"The time depends most on {_NUMBERS[number]}: 10 % more gives about {10 * abs(found[number]):.0f} % "
+            f"The time depends most on the {what} of the {part}: 10 % more gives about {10 * abs(found[number]):.0f} % "
             f"{less} time."
         )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sightline.errors import InputError
-from sightline.explanation.advice import answer, said_of, try_changes
+from sightline.explanation.advice import said_of, try_changes
 from sightline.explanation.answer import Advice, Explanation
 from sightline.explanation.limits import (
     BUBBLE,
@@ -14,6 +14,7 @@ from sightline.explanation.limits import (
     exposed_communication_s,
     limits_of,
 )
+from sightline.explanation.reading import answer
 from sightline.explanation.subject import Explained, Question, Subject, TraceFiles, subject_of
 from sightline.loading import load, to_mapping
 from sightline.profile import Profile, overlapped_s

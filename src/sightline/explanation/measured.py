@@ -5,12 +5,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sightline.errors import InputError
-from sightline.explanation.advice import NOTHING_HELPS, Tries, answer, memory_sentences, try_changes
+from sightline.explanation.advice import NOTHING_HELPS, Tries, memory_sentences, try_changes
 from sightline.explanation.answer import Explanation, Limit
 from sightline.explanation.compared import Side
 from sightline.explanation.comparison import FASTER, SLOWER, Difference, compare_sides
-from sightline.explanation.limits import BUBBLE, HOST, alone_s
-from sightline.explanation.reading import side_of_profile
+from sightline.explanation.limits import BUBBLE, HOST, alone_s, limits_of
+from sightline.explanation.reading import answer, side_of_profile
 from sightline.explanation.subject import Subject
 from sightline.prediction.changes import LIMIT_NAMES, WHOLE_NAMES, seconds
 from sightline.profile import COMMUNICATION, Profile, Row
@@ -225,9 +225,6 @@ def explain_watched(subject: Subject, known: "Anchored | None" = None, progress:
 
 def _scaled(subject: Subject, known: "Anchored | None", rest: float) -> tuple[dict[str, float], dict[str, float]]:
     """Limits and phases of what is left of the step besides waits for input."""
-    from sightline.explanation.advice import answer
-    from sightline.explanation.limits import limits_of
-
     predicted = None if subject.scenario is None else answer(subject.scenario, known)
     if predicted is None or not predicted.whole_s:
         return {UNMATCHED: rest}, {UNMATCHED: rest}

@@ -289,11 +289,11 @@ def side_of_file(path: Path, number: int | None, name: str, known: "Anchored | N
         return _side_of_result(chosen([document.mapping for document in documents], number, name), name)
     loaded = load(path)
     scenario = chosen(loaded if isinstance(loaded, list) else [loaded], number, name)
-    return side_of_profile(_answer(scenario, known), name)
+    return side_of_profile(answer(scenario, known, intervals=True), name)
 
 
-def _answer(scenario: Any, known: "Anchored | None", *, intervals: bool = True) -> Profile:
-    """The prediction of a scenario: a load is simulated."""
+def answer(scenario: Any, known: "Anchored | None", *, intervals: bool = False) -> Profile:
+    """Return the prediction of a scenario; a load is simulated, with ``intervals`` where they are asked for."""
     if scenario.workload.task != "serve":
         return predict(scenario, anchor=known)
     from sightline.anchors.corrected import simulate
@@ -311,7 +311,7 @@ def predicted(
     with prefixed(f"the scenario of {whose}: "):
         loaded = load(dict(scenario))
     one = chosen(loaded if isinstance(loaded, list) else [loaded], None, whose)
-    return side_of_profile(_answer(one, known, intervals=intervals), name)
+    return side_of_profile(answer(one, known, intervals=intervals), name)
 
 
 def _side_of_result(mapping: Mapping[str, Any], name: str) -> Side:

@@ -54,7 +54,8 @@ class Subject:
 
     def command(self, change: Mapping[str, Any]) -> str:
         """Return the command that predicts the scenario with other settings."""
-        verb = "predict" if self.scenario is None else verb_of(self.scenario)
+        is_load = self.scenario is not None and self.scenario.workload.task == "serve"
+        verb = "simulate" if is_load else "predict"
         return with_settings(shlex.join(("sightline", verb, *self.words)), change)
 
 
@@ -152,11 +153,6 @@ def _as_words(settings: Sequence[str] | Mapping[str, Any]) -> list[tuple[str, An
         return list(settings.items())
     given = [settings] if isinstance(settings, str) else settings
     return [(one.partition("=")[0], one.partition("=")[2]) for one in given]
-
-
-def verb_of(scenario: Question) -> str:
-    """Return the command that answers a scenario's task."""
-    return "simulate" if scenario.workload.task == "serve" else "predict"
 
 
 def _with(scenario: Any, change: Mapping[str, Any]) -> Question:

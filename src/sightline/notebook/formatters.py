@@ -19,7 +19,7 @@ def register(shell: Any) -> None:
         module, _, name = path.partition(":")
         display.mimebundle_formatter.for_type_by_name(module, name, _bundle)
         if has_page:
-            display.ipython_display_formatter.for_type_by_name(module, name, _display)
+            display.ipython_display_formatter.for_type_by_name(module, name, lambda answer: view_of(answer).publish())
     display.mimebundle_formatter.for_type(list, _bundle_of_list)
     if has_page:
         from sightline.notebook.progress_line import progress_line
@@ -61,10 +61,6 @@ def view_of(answer: Any) -> Any:
 def _bundle(answer: Any) -> dict[str, Any]:
     bundle: dict[str, Any] = view_of(answer).bundle()
     return bundle
-
-
-def _display(answer: Any) -> None:
-    view_of(answer).publish()
 
 
 def _bundle_of_list(answers: list[Any]) -> dict[str, Any] | None:

@@ -40,75 +40,35 @@ def table_outline(answer: "RooflineTable") -> Outline:
 
 def scenario_outline(asked: Any) -> Outline:
     """Return a scenario of any task: model, cluster, workload, plan, and what is left at its default."""
-    pairs = [("task", asked.workload.task), *_model(asked), *_cluster(asked), ("workload", _workload(asked))]
-    defaults = _defaults(asked)
+    model, about = getattr(asked, "model", None), labels.subtitle(asked)
+    stated, defaults = _choices(asked)
+    pairs = {"task": asked.workload.task}
+    if model is not None:
+        size = f"{units.count(float(model.parameters))} parameters"
+        pairs["model"] = f"{model.name}: {size}, {model.layers:,} layers of width {model.hidden_size:,}"
+    pairs["cluster"] = asked.cluster.in_words
+    pairs["workload"] = labels.operation(asked) if model is None else about[0].split(" · ")[-1]
+    if hasattr(asked, "plan"):
+        pairs |= {"plan": "".join(about[1:2]), "set": ", ".join(f"{key}: {one}" for key, one in stated.items())}
+    title = f"At their defaults: {len(defaults)} choices"
     return Outline(
         title=labels.title(asked),
-        said=[Said(asks=name, says=said) for name, said in (*pairs, *_plan(asked)) if said],
-        parts=[
-            Rows(
-                title=f"At their defaults: {len(defaults)} choices",
-                headings=("", ""),
-                rows=list(defaults.items()),
-                numbers=False,
-                is_folded=True,
-            )
-        ],
+        said=[Said(asks=name, says=said) for name, said in pairs.items() if said],
+        parts=[Rows.of_pairs(list(defaults.items()), title, is_folded=True)],
         warnings=asked.warnings,
     )
 
 
-def _model(asked: Any) -> list[tuple[str, str]]:
-    if not hasattr(asked, "model"):
-        return []
-    model = asked.model
-    layers = f"{model.layers:,} layers of width {model.hidden_size:,}"
-    return [("model", f"{model.name}: {units.count(float(model.parameters))} parameters, {layers}")]
-
-
-def _cluster(asked: Any) -> list[tuple[str, str]]:
-    return [("cluster", asked.cluster.in_words)]
-
-
-def _workload(asked: Any) -> str:
-    """The workload in words, or its keys where there are no words."""
-    if not hasattr(asked, "model"):
-        return labels.operation(asked)
-    return labels.subtitle(asked)[0].split(" · ")[-1]
-
-
-def _plan(asked: Any) -> list[tuple[str, str]]:
+def _choices(asked: Any) -> tuple[dict[str, str], dict[str, str]]:
+    """Choices of a plan that are not the framework's own, and those that it makes itself and that do something."""
     if not hasattr(asked, "plan"):
-        return []
-    said = labels.subtitle(asked)
-    return [("plan", said[1] if len(said) > 1 else ""), ("set", _joined(_stated(asked)))]
-
-
-def _keys(asked: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The plan's choices, and those of a plan that states nothing but its framework."""
-    plan = asked.plan
-    which = "engine" if hasattr(plan, "engine") else "framework"
-    usual = replace(asked, plan=type(plan)(**{which: getattr(plan, which)}))
-    mine, others = (as_json(to_mapping(one)["plan"]) for one in (asked, usual))
-    return mine, others
-
-
-def _stated(asked: Any) -> dict[str, str]:
-    """Choices that are not the framework's own."""
-    mine, usual = _keys(asked)
-    return {key: _said(value) for key, value in mine.items() if usual.get(key) != value and key not in _DERIVED}
-
-
-def _defaults(asked: Any) -> dict[str, str]:
-    """Choices that the framework makes itself, without those that switch something off."""
-    if not hasattr(asked, "plan"):
-        return {}
-    mine, usual = _keys(asked)
-    return {
-        key: _said(value)
-        for key, value in mine.items()
-        if usual.get(key) == value and value not in _UNSAID and key not in _DERIVED
-    }
+        return {}, {}
+    which = "engine" if hasattr(asked.plan, "engine") else "framework"
+    plain = replace(asked, plan=type(asked.plan)(**{which: getattr(asked.plan, which)}))
+    mine, usual = (as_json(to_mapping(one)["plan"]) for one in (asked, plain))
+    told = {key: value for key, value in mine.items() if key not in _DERIVED}
+    own = {key: _said(value) for key, value in told.items() if usual.get(key) != value}
+    return own, {key: _said(value) for key, value in told.items() if key not in own and value not in _UNSAID}
 
 
 def _said(value: Any) -> str:
@@ -117,7 +77,3 @@ def _said(value: Any) -> str:
     if isinstance(value, list):
         return " + ".join(map(_said, value))
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _joined(choices: Mapping[str, str]) -> str:
-    return ", ".join(f"{key}: {said}" for key, said in choices.items())

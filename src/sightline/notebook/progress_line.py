@@ -38,8 +38,10 @@ class _Line:
         """Show how far the work is."""
         if self._handle is None and time.monotonic() - self._since < APPEARS_AFTER_S:
             return
-        shown = {"text/plain": _text(state, stopping=self._is_stopping)}
-        shown["text/html"] = _html(state, shown["text/plain"])
+        text = state.words + "; stopping, once more stops at once" * self._is_stopping
+        value = "" if state.share is None else f' value="{state.share:.3f}"'
+        bar = f'<progress max="1"{value} aria-label="{escape(state.what)}"></progress>'
+        shown = {"text/plain": text, "text/html": f"{bar} {escape(text)}"}
         if self._handle is None:
             from IPython.display import display
 
@@ -55,14 +57,3 @@ class _Line:
         """Leave nothing of the line."""
         if self._handle is not None:
             self._handle.update({"text/plain": "", "text/html": ""}, raw=True)
-
-
-def _text(state: State, *, stopping: bool) -> str:
-    of = "" if state.total is None else f" of {state.total:,}"
-    said = f"{state.what}: {state.done:,}{of}"
-    return f"{said}; stopping, once more stops at once" if stopping else said
-
-
-def _html(state: State, text: str) -> str:
-    value = "" if not state.total else f' value="{min(state.done / state.total, 1.0):.3f}"'
-    return f'<progress max="1"{value} aria-label="{escape(state.what)}"></progress> {escape(text)}'

@@ -10,6 +10,7 @@ from typing import Any, TypeVar, overload
 from sightline.errors import InputError
 from sightline.profile import Profile
 from sightline.profile.results import stamped
+from sightline.quantities import as_json
 
 T = TypeVar("T")
 
@@ -185,6 +186,13 @@ def by_loss(found: Iterable[Neighbour]) -> list[Neighbour]:
     return sorted(found, key=lambda one: (one.loss is None, one.loss or 0.0))
 
 
+_KEYS = (
+    *("objective", "evaluated", "feasible", "rejected", "seconds", "stopped", "free", "held_fixed", "plans", "pareto"),
+    *("nearest", "neighbours", "hardware", "assumptions", "warnings"),
+)
+"""Of an answer, in the order in which they are documented."""
+
+
 def plans_to_dict(answer: PlanAnswer, launches: Mapping[int, str] | None = None) -> dict[str, Any]:
     """Return an answer under its result keys, in SI units and plain Python numbers.
 
@@ -192,24 +200,14 @@ def plans_to_dict(answer: PlanAnswer, launches: Mapping[int, str] | None = None)
         answer: Of a search.
         launches: The command that runs a plan, by rank, where a framework has one.
     """
-    found = {
-        "objective": answer.objective,
-        "evaluated": answer.evaluated,
-        "feasible": answer.feasible,
-        "rejected": dict(answer.rejected),
-        "seconds": answer.seconds,
-        "stopped": answer.stopped,
-        "free": list(answer.free),
-        "held_fixed": dict(answer.held_fixed),
+    listed = {
         "plans": [_plan_to_dict(one, (launches or {}).get(one.rank)) for one in answer.plans],
-        "pareto": list(answer.pareto),
-        "nearest": [nearest_to_dict(one) for one in answer.nearest],
-        "neighbours": [asdict(one) for one in (*answer.alternatives, *answer.neighbours)],
-        "hardware": [asdict(one) for one in answer.hardware],
-        "assumptions": dict(answer.assumptions),
-        "warnings": list(answer.warnings),
+        "nearest": list(map(nearest_to_dict, answer.nearest)),
+        "neighbours": list(map(asdict, (*answer.alternatives, *answer.neighbours))),
+        "hardware": list(map(asdict, answer.hardware)),
     }
-    return stamped(found | ({"pareto_axes": list(answer.pareto_axes)} if answer.pareto_axes else {}))
+    axes = ("pareto_axes",) if answer.pareto_axes else ()
+    return stamped({key: listed[key] if key in listed else as_json(getattr(answer, key)) for key in (*_KEYS, *axes)})
 
 
 def launches(answer: PlanAnswer) -> Mapping[int, str]:
@@ -232,11 +230,7 @@ def _plan_to_dict(ranked: RankedPlan, launch: str | None = None) -> dict[str, An
     result = {key: value for key, value in result.items() if key not in ("version", "schema")}
     cluster = ranked.profile.scenario.cluster
     place = {
-        "rank": ranked.rank,
-        "tied": ranked.tied,
-        "better": ranked.better,
-        "preferred": list(ranked.preferred),
-        "value": ranked.value,
+        **{key: as_json(getattr(ranked, key)) for key in ("rank", "tied", "better", "preferred", "value")},
         "plan": result["scenario"]["plan"],
         "cluster": " + ".join(cluster.stated),
         "launchable": ranked.launchable,

@@ -14,12 +14,8 @@ export async function draw(within) {
   await Promise.all(places.map((place) => {
     const specs = drawings[place.id];
     const fold = place.closest("details:not([open])");
-    if (!specs) return null;
-    if (fold) {
-      fold.addEventListener("toggle", () => draw(within), { once: true });
-      return null;
-    }
-    return drawOne(place, specs);
+    if (specs && fold) fold.addEventListener("toggle", () => draw(within), { once: true });
+    return specs && !fold ? drawOne(place, specs) : null;
   }));
 }
 
@@ -123,8 +119,7 @@ function zooms(view) {
 function files(place, view, spec) {
   const figure = place.closest("figure");
   if (!figure || figure.querySelector(".files")) return;
-  const bar = document.createElement("div");
-  bar.className = "files";
+  const bar = Object.assign(document.createElement("div"), { className: "files" });
   const asText = (text, kind) => URL.createObjectURL(new Blob([text], { type: kind }));
   const kinds = {
     SVG: () => view.toSVG().then((svg) => asText(svg, "image/svg+xml")),
@@ -135,22 +130,14 @@ function files(place, view, spec) {
     kind, `save the chart as ${kind}`, async () => save(`${place.id}.${kind.toLowerCase()}`, await make()),
   ]);
   for (const [text, label, act] of [...zooms(view), ...saves]) {
-    const button = document.createElement("button");
-    button.type = "button";
-    button.textContent = text;
-    button.title = label;
-    button.setAttribute("aria-label", label);
-    button.addEventListener("click", act);
-    bar.append(button);
+    const looks = { type: "button", textContent: text, title: label, ariaLabel: label, onclick: act };
+    bar.append(Object.assign(document.createElement("button"), looks));
   }
   figure.append(bar);
 }
 
 export function save(name, url) {
-  const link = document.createElement("a");
-  link.href = url;
-  link.download = name;
-  link.click();
+  Object.assign(document.createElement("a"), { href: url, download: name }).click();
 }
 
 /** Columns that say how a mark looks. */

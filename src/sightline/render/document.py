@@ -176,7 +176,7 @@ MOST_BYTES = 2_000_000
 """Of a report: it is sent by mail and opened on phones."""
 
 
-def document(title: str, body: Piece, *, command: str = "", style: str = "") -> str:
+def document(title: str, body: Piece, *, command: str = "") -> str:
     """Return a complete page.
 
     A page of more than 2 MB leaves out the narrow forms of charts, then the last rows of its longest tables, then
@@ -186,15 +186,15 @@ def document(title: str, body: Piece, *, command: str = "", style: str = "") -> 
         title: Of the page.
         body: What stands in its main part.
         command: The command that wrote it, for the footer.
-        style: Rules beside the shared ones.
     """
     whole = joined(body, _footer(command))
     # The name of a file, which a page may quote, is any bytes; some are no characters.
     whole = replace(whole, html=whole.html.encode(errors="replace").decode())
-    kept = _kept(whole, MOST_BYTES - _fixed_bytes() - len(style.encode()))
+    kept = _kept(whole, MOST_BYTES - _fixed_bytes())
     script = f"<script>{_vega_bundle()}</script>" if kept.charts else ""
+    drawings = _json({name: [one.wide, one.narrow] for name, one in kept.charts.items()})
     drawn = (
-        f'<script type="application/json" class="drawings" id="sightline-charts">{_embedded(kept)}</script>\n'
+        f'<script type="application/json" class="drawings" id="sightline-charts">{drawings}</script>\n'
         f'<script type="module">{document_script()}</script>'
     )
     return (
@@ -203,7 +203,7 @@ def document(title: str, body: Piece, *, command: str = "", style: str = "") -> 
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
         '<link rel="icon" href="data:,">\n'
-        f"<title>{escape(title)}</title>\n<style>{STYLE}{_dark_style()}{style}</style>\n{script}\n</head>\n"
+        f"<title>{escape(title)}</title>\n<style>{STYLE}{_dark_style()}</style>\n{script}\n</head>\n"
         f"<body>\n<main>{kept.html}</main>\n{drawn if kept.charts else ''}\n</body>\n</html>\n"
     )
 
@@ -250,11 +250,6 @@ def _kept(piece: Piece, room: int) -> Piece:
 
 def _bytes(spec: dict[str, Any] | None) -> int:
     return 0 if spec is None else len(_json(spec).encode()) + 80
-
-
-def _embedded(piece: Piece) -> str:
-    """The charts' specifications by id: wide and narrow."""
-    return _json({name: [one.wide, one.narrow] for name, one in piece.charts.items()})
 
 
 def _json(value: Any) -> str:

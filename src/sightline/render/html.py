@@ -285,7 +285,6 @@ def outline_piece(
     *,
     level: int = 2,
     title_level: int | None = None,
-    inserted: "Piece | str" = "",
     in_notebook: bool = False,
 ) -> Piece:
     """Return what stands on the page of an answer.
@@ -294,7 +293,6 @@ def outline_piece(
         outline: The answer.
         level: Of the headings of its parts.
         title_level: Of the heading with its title; without one the title is left out.
-        inserted: What stands below the short answer.
         in_notebook: Whether it stands in a notebook, which has its charts below it and details folded.
     """
     layout = _Layout(level=level, in_notebook=in_notebook)
@@ -303,7 +301,6 @@ def outline_piece(
         paragraphs(outline.about, out.FAINT),
         *map(layout.part, outline.urgent),
         short_answer([*outline.said, *outline.legend]),
-        inserted,
         warned(outline.warnings),
         paragraphs(outline.sentences),
         *map(layout.part, outline.parts),
@@ -410,11 +407,7 @@ def _steps(part: out.Steps) -> str:
             for step in part.steps
         )
         return f'<ol class="advice">{"".join(f"<li>{line}</li>" for line in lines)}</ol>'
-    ranks = (f"{rank}. " if part.is_ranked and len(part.steps) > 1 else "" for rank in range(1, len(part.steps) + 1))
-    return "".join(
-        paragraphs([rank + step.sentence]) + text(step.command, step.sentence)
-        for rank, step in zip(ranks, part.steps, strict=True)
-    )
+    return "".join(paragraphs([step.sentence]) + text(step.command, step.sentence) for step in part.steps)
 
 
 def drawn(part: out.Charts, room: Any = None, most: int | None = None) -> Iterator[tuple[str, str, Spec]]:

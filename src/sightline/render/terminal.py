@@ -26,29 +26,18 @@ from sightline.render.terminal_parts import (
 
 _STYLES: Mapping[str, str] = {out.GOOD: "green", out.PERHAPS: "yellow", out.BAD: "bold red", out.FAINT: "dim"}
 _COLORS = {
-    "forward": "blue",
-    "reference": "yellow",
-    "queue": "yellow",
-    "prefill": "blue",
-    "backward": "cyan",
-    "decode": "cyan",
-    "recompute": "magenta",
-    "transfer": "magenta",
-    "optimizer": "green",
-    "communication_exposed": "red",
-    "communication": "red",
-    "pipeline_bubble": "yellow",
-    "host": "bright_black",
-    "memory": "cyan",
-    "network": "red",
-    "bubble": "yellow",
-    "input": "magenta",
-    "launches": "bright_black",
-    "imbalance": "yellow",
-    "longest_sample": "yellow",
-    "transfers": "yellow",
-    "unmatched": "white",
-    "": "white",
+    key: color
+    for color, keys in {
+        "blue": ("forward", "prefill"),
+        "cyan": ("backward", "decode", "memory"),
+        "magenta": ("recompute", "transfer", "input"),
+        "green": ("optimizer",),
+        "red": ("communication_exposed", "communication", "network"),
+        "yellow": ("reference", "queue", "pipeline_bubble", "bubble", "imbalance", "longest_sample", "transfers"),
+        "bright_black": ("host", "launches"),
+        "white": ("unmatched", ""),
+    }.items()
+    for key in keys
 }
 """Of bars, by what they stand for."""
 _SHORT_BAR = 14
@@ -297,10 +286,9 @@ def _bars(parts: Sequence[out.Bars]) -> Blocks:
 
 
 def _steps(part: out.Steps) -> Iterator[RenderableType]:
-    for rank, step in enumerate(part.steps, start=1):
-        number = f"{rank}. " if part.is_ranked else ""
+    for step in part.steps:
         if step.sentence:
-            yield Sentence(number + step.sentence, indent=0 if part.is_ranked else 2)
+            yield Sentence(step.sentence, indent=2)
         if step.command:
             yield Command(step.command)
 

@@ -333,11 +333,9 @@ class DepartureDetector:
         before, self.devices = self.devices, count
         if before is None:
             return None
-        fewer, more = (
-            f"fewer devices: {count} of {before} are running",
-            f"more devices: {count} are running, up from {before}",
-        )
-        found = self._departure("devices", fewer if count < before else more, step, factor=count / before)
+        more = f"more devices: {count} are running, up from {before}"
+        said = f"fewer devices: {count} of {before} are running" if count < before else more
+        found = self._departure("devices", said, step, factor=count / before)
         self._begin_anew()
         return found
 

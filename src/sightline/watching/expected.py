@@ -81,16 +81,13 @@ def expected_of(scenario: Scenario) -> Expected:
     profile = predict(scenario)
     step_s = float(profile.step_time_s)
     low, high = profile.interval.get("step_time_s", (step_s, step_s))
+    names = ("mfu", "hfu", "model_flops", "hardware_flops", "usable_bytes")
     return Expected(
         scenario=profile.scenario,
         step_time_s=step_s,
         interval=(float(low), float(step_s if high is None else high)),
-        mfu=float(profile.mfu),
-        hfu=float(profile.hfu),
-        model_flops=float(profile.model_flops),
-        hardware_flops=float(profile.hardware_flops),
         memory_bytes=float(profile.memory_bytes["total"]),
-        usable_bytes=float(profile.usable_bytes),
+        **{name: float(getattr(profile, name)) for name in names},
     )
 
 

@@ -105,9 +105,7 @@ def _range(low: float, high: float) -> str:
 
 def gap(share: float) -> str:
     """Return how far a step is from the predicted one in words."""
-    if abs(share) < 0.005:
-        return "as predicted"
-    return f"{relative(1.0 + share)} than predicted"
+    return "as predicted" if abs(share) < 0.005 else f"{relative(1.0 + share)} than predicted"
 
 
 def baseline_sentence(baseline: Window, expected: Expected | None) -> str:

@@ -139,9 +139,9 @@ def create_api(jobs: Jobs) -> FastAPI:
     api.add_exception_handler(RequestValidationError, _invalid)
     for name, command in COMMANDS.items():
         if command.at_once:
-            _at_once(api, name, named(command.at_once))
+            _at_once(api, name, named(f"sightline.{command.at_once}"))
         elif command.work and command.is_in_api:
-            _as_job(api, name, named(command.work))
+            _as_job(api, name, named(f"sightline.{command.work}"))
     _jobs(api)
     return api
 

@@ -260,7 +260,7 @@ class _Stoppable(Progress):
 def _worked(request: Mapping[str, Any], progress: Progress, sent: Path | None) -> Mapping[str, Any]:
     """Do the work; the file that was sent is gone before anybody hears of the end."""
     kind = request["kind"]
-    work: Work = named(COMMANDS[kind].work)
+    work: Work = named(f"sightline.{COMMANDS[kind].work}")
     try:
         return work.run(request["mapping"], work.checked(kind, request["options"]), progress, *([sent] if sent else []))
     finally:

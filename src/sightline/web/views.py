@@ -87,7 +87,7 @@ class View:
 
 def views() -> list[View]:
     """Return the views in the order of the navigation."""
-    return [named(command.view) for command in COMMANDS.values() if command.view]
+    return [named(f"sightline.{command.view}") for command in COMMANDS.values() if command.view]
 
 
 class Work(NamedTuple):

@@ -23,7 +23,7 @@ class Fault(NamedTuple):
     gain_s: float
     sentence: str
     """The finding and what to do; what the step would take without it is added."""
-    set: dict[str, object]
+    set: dict[str, object] | None = None
     command: str = ""
 
 
@@ -45,12 +45,12 @@ def network(figures: Figures) -> Iterator[Fault]:
     kind = max(by_kind, key=lambda name: by_kind[name], default="communication")
     # Nothing but the passes can hide it, and what they hide already they cannot hide twice.
     room = max(figures.phase_s("forward", "backward", "recompute") - figures.overlapped_s, 0.0)
+    slow = slow_one(figures)
     yield Fault(
         min(exposed, room),
         "Overlap communication with computation. Exposed communication, mostly "
         f"{'of unknown type' if kind == UNNAMED else kind}, takes {part(figures, exposed)}: "
-        f"{_how(figures, kind)}. At best, all that the passes can overlap is saved.{_slow(figures)}",
-        {},
+        f"{_how(figures, kind)}. At best, all that the passes can overlap is saved.{f' {slow}' if slow else ''}",
     )
 
 
@@ -83,12 +83,6 @@ def _all_reduces(figures: Figures) -> str:
     )
 
 
-def _slow(figures: Figures) -> str:
-    """What is remarkable of a slow collective, and which traces would tell more."""
-    said = slow_one(figures)
-    return f" {said}" if said else ""
-
-
 def imbalance(figures: Figures) -> Iterator[Fault]:
     """Yield what ranks lose waiting for the slowest."""
     waits = figures.limits.get("imbalance", 0.0)
@@ -106,7 +100,6 @@ def imbalance(figures: Figures) -> Iterator[Fault]:
         f"Balance the ranks. On average, a rank waits {part(figures, waits)} in collectives for rank "
         f"{slow.rank}, which arrives last; {cause}, and check that its "
         f"{'device' if figures.has_device else 'CPU'} is not slower.",
-        {},
     )
 
 
@@ -117,7 +110,6 @@ def bubble(figures: Figures) -> Iterator[Fault]:
         0.5 * waits,
         f"Shrink the pipeline bubble. Stages wait {part(figures, waits)} for each other. Twice the "
         "micro-batches, or an interleaved schedule, would halve that.",
-        {},
     )
 
 
@@ -134,7 +126,6 @@ def transfers(figures: Figures) -> Iterator[Fault]:
         "Find out what sends and receives wait for. Those slower than the fastest of their type and size add "
         f"{part(figures, waits)}. The trace does not show whether they wait for the other rank (another pipeline "
         f"stage, or the next rank in a ring) or for the link: {look}. At best, all of it is saved.",
-        {},
     )
 
 
@@ -149,15 +140,8 @@ _LARGE = 8192
 _STATED = re.compile(r"(\d+) ?GB", re.IGNORECASE)
 
 
-class Lost(NamedTuple):
-    """What larger products would save at best."""
-
-    gain_s: float
-    sentence: str
-
-
-def lost(figures: Figures, small: SmallProducts) -> Lost | None:
-    """Return what small products lose; None where they run at about the rate of large ones.
+def lost(figures: Figures, small: SmallProducts) -> Fault | None:
+    """Return what small products lose at best; None where they run at about the rate of large ones.
 
     At best their arithmetic takes as long as at the rate that large products of the same format reach in the same
     trace, or where it has none, at that predicted for the device. Without FLOPs, only what products of twice the size
@@ -170,7 +154,7 @@ def lost(figures: Figures, small: SmallProducts) -> Lost | None:
             "their FLOPs are unknown (record them with record_shapes=True); half the number at twice the size "
             "would save"
         )
-        return Lost(gain, _sentence(figures, small, f"{why} {seconds(gain)} at best"))
+        return Fault(gain, _sentence(figures, small, f"{why} {seconds(gain)} at best"))
     best_s = sum(small.flops[name] / rate for name, rate in rates.items())
     if best_s > _FILLED * small.known_s:
         return None
@@ -180,7 +164,7 @@ def lost(figures: Figures, small: SmallProducts) -> Lost | None:
         f"they reach {format_quantity(own, FLOPS)}, large ones {format_quantity(fastest, FLOPS)} on this device; "
         f"at best they would take {seconds(best_s)}"
     )
-    return Lost(small.known_s - best_s, _sentence(figures, small, why))
+    return Fault(small.known_s - best_s, _sentence(figures, small, why))
 
 
 def _sentence(figures: Figures, small: SmallProducts, why: str) -> str:
@@ -255,7 +239,7 @@ def advised(figures: Figures, predicted: "Predicted | None" = None) -> list[Advi
 def _advice(fault: Fault, figures: Figures) -> Advice:
     left = seconds(max(figures.whole_s - fault.gain_s, 0.0))
     return Advice(
-        set=fault.set,
+        set=fault.set or {},
         gain_s=fault.gain_s,
         gain=fault.gain_s / figures.whole_s,
         sentence=f"{fault.sentence} The step would then take about {left}.",
@@ -277,7 +261,6 @@ def _input(figures: Figures) -> Iterator[Fault]:
         waits,
         f"Load the input earlier. The step waits {part(figures, waits)} for it: raise num_workers or "
         f"prefetch_factor of the DataLoader, or preprocess the samples.{late}{pinned}",
-        {},
     )
 
 
@@ -298,12 +281,12 @@ def _launches(figures: Figures, *, compiles: bool) -> Iterator[Fault]:
         f"Call fewer, larger operators. {bound} take {part(figures, waits)} on the CPU ({figures.launches:,.0f} "
         f"calls per step, {each} each including gaps): use {on_host}{larger}."
     )
-    yield Fault(waits, on_device if figures.has_device else on_processor, {})
+    yield Fault(waits, on_device if figures.has_device else on_processor)
 
 
 def _products(figures: Figures) -> Iterator[Fault]:
     if figures.products is not None and (found := lost(figures, figures.products)) is not None:
-        yield Fault(found.gain_s, found.sentence, {})
+        yield found
 
 
 def _eager(figures: Figures) -> Iterator[Fault]:
@@ -339,7 +322,6 @@ def _synchronization(figures: Figures) -> Iterator[Fault]:
         waits,
         f"Synchronize less often. The device is idle {part(figures, waits)} after the host waited for it: avoid "
         ".item(), .cpu(), nonzero and torch.cuda.synchronize() in the step, or call them every few steps.",
-        {},
     )
 
 
@@ -355,7 +337,6 @@ def _host(figures: Figures) -> Iterator[Fault]:
         waits,
         f"Move other work out of the step. {idle}logging, checkpoints, metrics or Python code, and move it to "
         "another thread.",
-        {},
     )
 
 
@@ -369,7 +350,6 @@ def _offload(figures: Figures) -> Iterator[Fault]:
             f"{part(figures, copies)} in which nothing else runs, mostly from pageable memory, so the host waits "
             "for each: use pin_memory() with non_blocking=True, or keep the tensors on the device. At best, all "
             "of it is saved.",
-            {},
         )
         return
     which = (
@@ -382,7 +362,6 @@ def _offload(figures: Figures) -> Iterator[Fault]:
         f"Offload less, or copy earlier. {which} in {part(figures, copies)} in which nothing else runs: copy "
         "early on a separate stream from pinned memory, or keep more on the device if it fits. At best, all of "
         "it is saved.",
-        {},
     )
 
 
@@ -392,7 +371,6 @@ def _starting(figures: Figures) -> Iterator[Fault]:
         waits,
         f"Profile later steps. Compilation, kernel loading and library setup take {part(figures, waits)} and "
         "happen only once: skip them with torch.profiler.schedule(wait=5, warmup=2, active=3).",
-        {},
     )
 
 
@@ -414,7 +392,6 @@ def _long(figures: Figures) -> Iterator[Fault]:
         f"Shorten the long steps. {which} {seconds(long.long_ns / 1000000000.0)}, the others "
         f"{seconds(long.usual_ns / 1000000000.0)}, mostly due to {fills(figures)}: {how}. At best, all of it is "
         "saved.",
-        {},
     )
 
 
@@ -433,23 +410,10 @@ def _idle(figures: Figures) -> Iterator[Fault]:
         f"Record the cause of the gaps. Nothing runs for {part(figures, gaps)}, and the trace does not show why: "
         f"{known}. Record with_stack=True, CUDA and CPU activities, all threads and all ranks. At best, all of "
         "it is saved.",
-        {},
     )
 
 
 _FAULTS: tuple[Callable[[Figures], Iterator[Fault]], ...] = (
-    _input,
-    _products,
-    network,
-    imbalance,
-    _eager,
-    _recompute,
-    _synchronization,
-    _host,
-    bubble,
-    transfers,
-    _offload,
-    _starting,
-    _long,
-    _idle,
+    *(_input, _products, network, imbalance, _eager, _recompute, _synchronization),
+    *(_host, bubble, transfers, _offload, _starting, _long, _idle),
 )

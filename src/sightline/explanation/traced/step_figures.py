@@ -33,10 +33,7 @@ _LIMITS: Mapping[Reason, str] = {
     Reason.NETWORK: "network",
     Reason.INPUT: "input",
     Reason.OFFLOAD: "offload",
-    Reason.TO_HOST: "host",
-    Reason.STARTING: "host",
-    Reason.SYNCHRONIZATION: "host",
-    Reason.HOST: "host",
+    **dict.fromkeys((Reason.TO_HOST, Reason.STARTING, Reason.SYNCHRONIZATION, Reason.HOST), "host"),
     Reason.LAUNCHES: "launches",
     Reason.IDLE: "idle",
 }

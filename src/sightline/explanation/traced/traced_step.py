@@ -83,8 +83,8 @@ class Predicted:
 
 def prediction_of(scenario: Scenario, figures: Figures, known: "Anchored | None" = None) -> Predicted:
     """Return the prediction of a scenario, and changes that would help it, predicted with the trace as an anchor."""
-    from sightline.explanation.advice import answer
     from sightline.explanation.explain import explain_prediction
+    from sightline.explanation.reading import answer
     from sightline.explanation.subject import Subject
     from sightline.loading import to_mapping
 

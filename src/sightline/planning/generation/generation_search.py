@@ -161,15 +161,8 @@ def assumptions(spaces: Sequence[GenerationSpace]) -> dict[str, str]:
 
 
 SHOWN = (
-    "output_tokens_per_s_per_device",
-    "output_tokens_per_s",
-    "output_tokens_per_s_per_user",
-    "ttft_s",
-    "tpot_s",
-    "latency_s",
-    "cost_usd_per_million_tokens",
-    "memory_bytes.total",
-    "batch",
+    *("output_tokens_per_s_per_device", "output_tokens_per_s", "output_tokens_per_s_per_user"),
+    *("ttft_s", "tpot_s", "latency_s", "cost_usd_per_million_tokens", "memory_bytes.total", "batch"),
 )
 """Figures that are worked out for every plan that is kept."""
 LEFT_OUT = (

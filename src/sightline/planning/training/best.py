@@ -163,9 +163,7 @@ def fields_at(axes: Axes, choice: Choice, places: Sequence[Places]) -> list[Mapp
                 ),
                 "schedule": name,
                 "virtual_stages": virtual,
-                "recompute": choice.recompute,
-                "attention": choice.attention,
-                "compile": choice.compile,
+                **{field: getattr(choice, field) for field in ("recompute", "attention", "compile")},
             }
         )
     return found
