@@ -32,7 +32,6 @@ from sightline.render.html import paragraphs
 from sightline.web.fields import START, completed, groups
 from sightline.web.jobs import Request
 from sightline.web.request import ANCHOR, CONFIG, Asked, read
-from sightline.web.security import Refusal, refused
 from sightline.whole_files import write_whole
 
 if TYPE_CHECKING:
@@ -107,18 +106,13 @@ def open_route() -> "BaseRoute":
         page = Asked.of(parse_qsl(fields.get("of", "")))
         page = page if {"model", CONFIG} & page.values.keys() else Asked({**START, **page.values})
         file = _Sent(body, PurePath(fields.get(NAME, "file")).name[-_MOST_NAME:] or "file", page)
-        try:
-            if file.is_trace:
-                return await _traced(request, file, is_of_scenario=OF_SCENARIO in fields)
-            found = await run_in_threadpool(recognized, file)
-            view = _view(found.values.get("workload.task", ""), fields.get("view", ""))
-            address = f"/{view}?{urlencode(found.values)}"
-            if len(address) > _MOST_ADDRESS:
-                raise InputError(f"{file.name} is too long for an address; use the command line")
-        except SightlineError as error:
-            return refused(error.problems)
-        except Refusal as refusal:
-            return refused(str(refusal), refusal.status)
+        if file.is_trace:
+            return await _traced(request, file, is_of_scenario=OF_SCENARIO in fields)
+        found = await run_in_threadpool(recognized, file)
+        view = _view(found.values.get("workload.task", ""), fields.get("view", ""))
+        address = f"/{view}?{urlencode(found.values)}"
+        if len(address) > _MOST_ADDRESS:
+            raise InputError(f"{file.name} is too long for an address; use the command line")
         return JSONResponse({"address": address, "what": f"{file.name}: {found.what}", "remarks": found.remarks})
 
     return Route(PATH, sent, methods=["POST"])

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import anyio
 
+from sightline.errors import SightlineError
+
 if TYPE_CHECKING:
+    from starlette.requests import Request
     from starlette.responses import Response
 
 
@@ -67,6 +70,14 @@ class Refusal(Exception):  # noqa: N818 - an answer, not a failure
     def __init__(self, status: int, sentence: str) -> None:
         self.status = status
         super().__init__(sentence)
+
+
+async def tell(_: "Request", error: Exception) -> "Response":
+    """Answer mistakes of a request, what is refused, and what Starlette says of an address."""
+    if isinstance(error, SightlineError):
+        return refused(error.problems)
+    status: int = getattr(error, "status", 0) or getattr(error, "status_code", 400)
+    return refused(str(getattr(error, "detail", error)), status, getattr(error, "headers", None))
 
 
 class Guard:

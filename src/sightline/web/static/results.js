@@ -24,23 +24,7 @@ function equip(text) {
   text.before(bar);
 }
 
-/**
- * Files are those of the address at hand, and there where an answer is, which has what `data-tools` names; those that
- * not every answer has are named by their `data-result`.
- */
-function followAddress() {
-  const tools = document.querySelector("[data-tools]");
-  if (!tools) return;
-  tools.hidden = !answer.querySelector(tools.dataset.tools || "dl");
-  const files = answer.querySelector(".form-state")?.dataset.files.split(" ") ?? [];
-  for (const link of tools.querySelectorAll("[data-result]")) {
-    if (location.search) link.search = location.search;
-    link.hidden = link.dataset.result !== "" && !files.includes(link.dataset.result);
-  }
-}
-
 function equipAll() {
-  followAddress();
   for (const text of answer.querySelectorAll("pre[data-file]")) equip(text);
 }
 
