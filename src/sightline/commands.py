@@ -65,8 +65,8 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "validate": Command(
         "sightline.cli.accuracy:validate",
         TRUST,
-        view="sightline.web.scenario_views:VALIDATE",
-        work="sightline.web.scenario_views:VALIDATE_WORK",
+        view="sightline.web.evidence_views:VALIDATE",
+        work="sightline.web.evidence_views:VALIDATE_WORK",
         is_in_api=False,
     ),
     "catalog": Command("sightline.cli.library:catalog", TRUST, view="sightline.web.stored_views:CATALOG"),
@@ -78,8 +78,8 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "reproduce": Command(
         "sightline.cli.accuracy:reproduce",
         TRUST,
-        view="sightline.web.reproduce_view:VIEW",
-        work="sightline.web.reproduce_view:WORK",
+        view="sightline.web.evidence_views:REPRODUCE",
+        work="sightline.web.evidence_views:REPRODUCE_WORK",
         is_in_api=False,
     ),
     "calibrate": Command("sightline.cli.calibrate:calibrate", MEASURED),

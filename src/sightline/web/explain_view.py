@@ -17,7 +17,7 @@ from sightline.progress import Progress
 from sightline.render import html
 from sightline.render.html import Piece, folded, outline_piece, paragraphs, text
 from sightline.runs import open_store
-from sightline.web.fields import TRAINING, groups
+from sightline.web.fields import TRAINING
 from sightline.web.opened import OF_SCENARIO, TRACE, anchored, trace_job
 from sightline.web.request import Asked, read, with_change
 from sightline.web.stored_views import MOST, RUN, find_run, run_address
@@ -38,11 +38,11 @@ def answer(asked: Asked) -> "Piece":
         return Piece()
     if RUN in asked.values:
         return _of_run(asked)
-    explanation = explain(anchored(asked))
+    found = _shown(explain(anchored(asked)), asked.scenario_values)
     said = "For traces of several ranks, and traces too large to upload, use the command line:"
     command = text("sightline explain rank*.json", said)
     more = folded("Explain the traces of several ranks", paragraphs([said]), command)
-    return _shown(explanation, asked.scenario_values) + more
+    return html.joined(html.buttons([Link("Open in Predict", f"/predict?{asked.scenario_query}")]), found, more)
 
 
 def _of_run(asked: Asked) -> "Piece":
@@ -54,26 +54,22 @@ def _of_run(asked: Asked) -> "Piece":
         run = find_run(RUN, asked, store)
         stated = texts_of_scenario(run.scenario)
         shown = _shown(explain(run, store=store.place), stated)
-    return html.joined(
-        html.headline(run.name, 2),
-        html.buttons([Link(f"run {run.id}", run_address(run.id)), Link("All runs", "/runs")]),
-        shown,
-    )
+    return html.joined(html.buttons([Link(f"run {run.id}", run_address(run.id)), Link("All runs", "/runs")]), shown)
 
 
 def _shown(explanation: "Explanation", stated: Mapping[str, str]) -> "Piece":
     from sightline.answers.analyses import explained_outline
 
-    return outline_piece(explained_outline(explanation, link=with_change(stated)))
+    return outline_piece(explained_outline(explanation, link=with_change(stated)), title_level=2)
 
 
 def context(asked: Asked) -> Mapping[str, Any]:
-    """Return the fields of the form, which runs and traces have not, the runs to choose from, and the largest trace."""
+    """Return the runs to choose from, and whether a scenario is shown that a trace may be of."""
+    runs = dict(choices(open_store().newest(MOST)[0]))
     return {
-        "groups": groups(TASKS),
+        "choosers": [(RUN, "stored run", {"": "choose one", **runs}, asked.option(RUN))] if runs else (),
+        "submit": "Explain the run",
         "is_of_scenario": not {RUN, TRACE} & asked.values.keys(),
-        "runs": choices(open_store().newest(MOST)[0]),
-        "chosen": asked.option(RUN),
         "of_scenario": OF_SCENARIO,
     }
 

@@ -1,4 +1,4 @@
-"""Predict and Validate: whether a scenario fits, how fast it is and what it costs, and how far to trust that."""
+"""Predict and Compare: whether a scenario fits, how fast it is and what it costs, alone or next to another one."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -12,18 +12,16 @@ from sightline.answers.outline import FAINT, Link, Outline
 from sightline.answers.profile import profile_outline
 from sightline.errors import InputError, prefixed
 from sightline.prediction import predict
-from sightline.progress import Progress
 from sightline.render.csv import csv_text, line_of
 from sightline.render.html import Piece, buttons, joined, outline_piece, paragraphs
-from sightline.scenario import GenerationScenario, Scenario, ServingScenario
+from sightline.scenario import ServingScenario
 from sightline.web.fields import TRAINING, form_state, groups, imagined
-from sightline.web.jobs import Request
-from sightline.web.opened import anchor_piece, anchored
+from sightline.web.opened import anchored
 from sightline.web.pages import render
 from sightline.web.request import BASELINE, Asked, with_change
 from sightline.web.search_views import PLAN
 from sightline.web.tabs import depends, scenario_text, tabs_piece
-from sightline.web.views import View, Work, attached, download, found, later
+from sightline.web.views import View, Work, attached, download, later
 
 if TYPE_CHECKING:
     from sightline.explanation.answer import Explanation
@@ -199,71 +197,4 @@ COMPARE: Final = View(
     about="Two scenarios side by side.",
     answer=show_comparison,
     is_further=True,
-)
-
-
-SUITE: Final = "suite"
-ALL: Final = "all"
-"""The field: one suite, whose cases are shown too, or all of the catalog. Nothing is evaluated where it is empty."""
-
-
-def show_trust(asked: Asked) -> "Piece":
-    """Return how far to trust the prediction of the scenario: its interval, and the cases most like it."""
-    from sightline.answers.validation import trust_outline
-    from sightline.validation.nearest import nearest_cases
-
-    scenario = asked.scenario()
-    if not isinstance(scenario, Scenario | GenerationScenario):
-        raise InputError(f"workload.task is {asked.option('workload.task')}; allowed here: {', '.join(TASKS)}")
-    profile = anchored(asked)
-    return outline_piece(trust_outline(profile, nearest_cases(scenario)), level=3, title_level=2) + anchor_piece(
-        profile
-    )
-
-
-def validation_job(asked: Asked) -> Request | None:
-    """Return the validation that is asked for, if any; raise `InputError` for a suite that there is none of."""
-    from sightline.validation.evaluation import choose
-
-    suite = asked.option(SUITE)
-    if not suite:
-        return None
-    if suite == ALL:
-        return Request(kind="validate", mapping={})
-    with prefixed(f"{SUITE}: "):
-        choose(suite)
-    return Request(kind="validate", mapping={SUITE: suite})
-
-
-def validation_form(_: Asked) -> Mapping[str, Any]:
-    """Return the suites to choose from, and the fields of the form."""
-    from sightline.validation.evaluation import choose
-
-    return {"suites": sorted(suite.name for suite in choose()), "groups": groups(TASKS), "all": ALL}
-
-
-def validated(mapping: Mapping[str, Any], _: Mapping[str, Any], progress: Progress) -> Mapping[str, Any]:
-    """Return the errors of the suites; ``mapping`` is ``{suite: NAME}``, or empty for all of them."""
-    from sightline.answers.validation import validation_outline
-    from sightline.validation.cases import results_to_dict
-    from sightline.validation.evaluation import choose, evaluate
-
-    suite = mapping.get("suite")
-    results = evaluate(choose(suite), progress=progress)
-    piece = outline_piece(validation_outline(results, cases=suite is not None), title_level=2)
-    return found(results_to_dict(results, cases=suite is not None), piece)
-
-
-VALIDATE_WORK: Final = Work(validated)
-VALIDATE: Final = View(
-    name="validate",
-    title="Validate",
-    about="How far to trust a prediction: its interval, the measured cases most like it, and all suites of them.",
-    answer=show_trust,
-    job=validation_job,
-    context=validation_form,
-    files={"validation.json": "JSON"},
-    shares_scenario=True,
-    is_further=True,
-    tasks=TASKS,
 )
