@@ -38,7 +38,7 @@ def answer(asked: Asked) -> "Piece":
         return Piece()
     if RUN in asked.values:
         return _of_run(asked)
-    found = _shown(explain(anchored(asked)), asked.scenario_values)
+    found = _shown(explain(anchored(asked)), asked.corrected_values)
     said = "For traces of several ranks, and traces too large to upload, use the command line:"
     command = text("sightline explain rank*.json", said)
     more = folded("Explain the traces of several ranks", paragraphs([said]), command)

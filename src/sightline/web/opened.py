@@ -284,8 +284,13 @@ def anchored(asked: Asked) -> "Profile":
     """Return the prediction of what an address asks, corrected by its anchors where they measured its task."""
     from sightline.anchors.corrected import predict
 
+    return predict(asked.scenario(), anchor=known_of(asked))
+
+
+def known_of(asked: Asked) -> "Anchored | tuple[()]":
+    """Return what the anchors of an address that measured its task teach."""
     anchors = anchors_for(asked)
-    return predict(asked.scenario(), anchor=learned(anchors) if anchors else ())
+    return learned(anchors) if anchors else ()
 
 
 def anchors_for(asked: Asked) -> str:

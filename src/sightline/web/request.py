@@ -69,10 +69,14 @@ class Asked:
         return {key: value for key, value in self.values.items() if is_of_scenario(key)}
 
     @property
+    def corrected_values(self) -> Mapping[str, str]:
+        """The fields of the scenario with what was measured of it, which corrects its answer."""
+        return {key: value for key, value in self.values.items() if is_of_scenario(key) or key == ANCHOR}
+
+    @property
     def scenario_query(self) -> str:
         """The query of the scenario alone, with what was measured of it."""
-        kept = {ANCHOR: self.values[ANCHOR]} if ANCHOR in self.values else {}
-        return urlencode({**self.scenario_values, **kept})
+        return urlencode(self.corrected_values)
 
     def query_for(self, takes: Callable[[str, str], bool]) -> str:
         """Return the query that shows the same scenario in a view that takes some keys of a task's."""

@@ -8,7 +8,8 @@ from urllib.parse import parse_qsl, urlencode
 
 from starlette.responses import Response
 
-from sightline.answers.outline import FAINT, Link, Outline
+from sightline.answers.changes import unfit_lines
+from sightline.answers.outline import BAD, FAINT, Link, Outline, Section
 from sightline.answers.profile import profile_outline
 from sightline.errors import InputError, prefixed
 from sightline.prediction import predict
@@ -16,7 +17,7 @@ from sightline.render.csv import csv_text, line_of
 from sightline.render.html import Piece, buttons, joined, outline_piece, paragraphs
 from sightline.scenario import ServingScenario
 from sightline.web.fields import TRAINING, form_state, groups, imagined
-from sightline.web.opened import anchored
+from sightline.web.opened import anchored, known_of
 from sightline.web.pages import render
 from sightline.web.request import BASELINE, Asked, with_change
 from sightline.web.search_views import PLAN
@@ -38,7 +39,8 @@ def show_prediction(asked: Asked) -> "Piece":
     profile, query = _profile(asked.scenario_query), asked.scenario_query
     outline = profile_outline(profile, baseline=_baseline(asked), most_charts=0)
     head = replace(outline, about=outline.about[1:], parts=[], scenario=None)
-    better = render("later.html", address=f"/predict/better?{query}", lines=5)
+    unfit = Outline(title="", parts=[Section(parts=unfit_lines(profile), kind=BAD)])
+    better = render("later.html", address=f"/predict/better?{query}", lines=5, first=outline_piece(unfit).html)
     pinned = Piece(
         html=render("baseline.html", baseline=asked.option(BASELINE), address=f"/predict?{asked.option(BASELINE)}")
     )
@@ -86,15 +88,10 @@ def _better(asked: Asked) -> "Piece":
     from sightline.answers.analyses import better
     from sightline.planning.unfit import nearest_to
 
-    query, values = asked.scenario_query, asked.scenario_values
-    profile = _profile(query)
+    query, values = asked.scenario_query, asked.corrected_values
     search = urlencode({key: value for key, value in values.items() if PLAN.takes(key)})
-    part = better(
-        _explanation(query),
-        with_change(values),
-        search=f"/plan?{search}",
-        nearest=nearest_to(profile) if profile.fits is False else (),
-    )
+    nearest = nearest_to(_profile(query), known=known_of(asked) or None)
+    part = better(_explanation(query), with_change(values), search=f"/plan?{search}", nearest=nearest)
     return outline_piece(Outline(title="", parts=[part]))
 
 
@@ -121,10 +118,12 @@ def _scenario(asked: Asked) -> Response:
 
 
 def _report(asked: Asked) -> Response:
+    from sightline.planning.unfit import nearest_to
     from sightline.render.document import outline_page
 
-    query = asked.scenario_query
-    outline = profile_outline(_profile(query), changes=_explanation(query).advice)
+    profile, changes = _profile(asked.scenario_query), _explanation(asked.scenario_query).advice
+    nearest = nearest_to(profile, "sightline predict scenario.yaml", known_of(asked) or None)
+    outline = profile_outline(profile, changes=changes, nearest=nearest)
     found = outline_page(outline, command="sightline predict scenario.yaml")
     return attached(found, "prediction.html")
 
@@ -151,11 +150,11 @@ def show_comparison(asked: Asked) -> "Piece":
 
 def _answer(query: str) -> "Profile":
     """The prediction of a scenario, or what a simulation finds of a load."""
-    scenario = Asked.of(parse_qsl(query)).scenario()
-    if isinstance(scenario, ServingScenario):
+    asked = Asked.of(parse_qsl(query))
+    if isinstance(scenario := asked.scenario(), ServingScenario):
         from sightline.anchors.corrected import simulate
 
-        return simulate(scenario)
+        return simulate(scenario, anchor=known_of(asked))
     return _profile(query)
 
 

@@ -8,7 +8,7 @@ from sightline.answers import outline as out
 from sightline.answers.profile import label_of, modules_table, stage_tables
 from sightline.errors import InputError, prefixed
 from sightline.render.html import Piece, joined, outline_piece, section
-from sightline.web.opened import anchor_piece
+from sightline.web.opened import anchor_piece, known_of
 from sightline.web.pages import render
 from sightline.web.request import SWEPT, Asked, read
 
@@ -110,7 +110,7 @@ def _sweep(asked: Asked, profile: "Profile") -> Piece:
     sweep = {key: Asked({f"{SWEPT}{key}": text}).mapping["sweep"][key] for *_, key, text in stated if key and text}
     with prefixed("values1: "):
         loaded = read([{**asked.mapping, "sweep": sweep}], MOST_SWEPT)
-    profiles = [predict(one) for one in loaded.scenarios]
+    profiles = [predict(one, anchor=known_of(asked)) for one in loaded.scenarios]
     cells = [
         {name: one.cluster.devices if name == "devices" else cell[key] for name, _, key, _ in stated if name}
         for cell, one in zip(loaded.cells, loaded.scenarios, strict=True)
@@ -131,7 +131,7 @@ def depends(asked: Asked) -> Piece:
     from sightline.anchors.corrected import sensitivity
     from sightline.answers.analyses import sensitivity_outline
 
-    parts = sensitivity_outline(sensitivity(asked.scenario()), "predict-depends").parts
+    parts = sensitivity_outline(sensitivity(asked.scenario(), anchor=known_of(asked)), "predict-depends").parts
     shown = [part for part in parts if isinstance(part, out.Charts | out.Rows)]
     return section("What it depends on", _parts(*shown), level=3)
 
