@@ -23,12 +23,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from sightline.answers.labels import by_dotted_key, phrases, texts_of_scenario, title
-from sightline.answers.summary import anchor_sentences
 from sightline.errors import InputError, SightlineError, prefixed
 from sightline.loading import sources
-from sightline.profile.metrics import metric_of
 from sightline.quantities import BYTES, parse_quantity
-from sightline.render.html import paragraphs
 from sightline.web.fields import START, completed, groups
 from sightline.web.jobs import Request
 from sightline.web.request import ANCHOR, CONFIG, Asked, read
@@ -299,12 +296,3 @@ def anchors_for(asked: Asked) -> str:
     known = learned(stated) if stated else None
     is_served = asked.option("workload.task") in _SERVED
     return stated if known and (known.requests if is_served else known.steps) else ""
-
-
-def anchor_piece(profile: "Profile") -> str:
-    """Return what was learned from measurements, and the form of one measured figure of the scenario at hand."""
-    from sightline.prediction.anchoring.timed import TIMES
-    from sightline.web.pages import render
-
-    figures = {key: metric_of(key) for key in TIMES.get(profile.task.name, ())}
-    return paragraphs(anchor_sentences([profile])) + render("anchor.html", figures=figures)

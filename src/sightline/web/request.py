@@ -114,10 +114,7 @@ class Asked:
 
     def scenario(self) -> "Scenario":
         """Return the one scenario that is asked for; raise `InputError` with every mistake."""
-        found = self.loaded.scenarios
-        if len(found) != 1:
-            raise InputError(f"sweep stands for {len(found):,} scenarios; allowed here: one")
-        return found[0]
+        return read_one(self.mapping)
 
 
 def is_of_scenario(key: str) -> bool:
@@ -132,6 +129,14 @@ def read(mappings: Iterable[object], most: int = MOST_SCENARIOS) -> "Loaded":
         _check_size(mapping, most)
     with without_files():
         return read_all(asked, possible_only=True)
+
+
+def read_one(mapping: object) -> "Scenario":
+    """Return the one scenario of a mapping; raise `InputError` for mistakes, files, and sweeps."""
+    found = read([mapping]).scenarios
+    if len(found) != 1:
+        raise InputError(f"sweep stands for {len(found):,} scenarios; allowed here: one")
+    return found[0]
 
 
 def _check_size(mapping: object, most: int) -> None:

@@ -107,7 +107,7 @@ class Guard:
             _check(scope)
             body = await _whole_body(scope, receive, self.larger.get(scope["path"], MOST_BYTES))
         except Refusal as refusal:
-            await _refuse(refusal, guarded)
+            await refused(str(refusal), refusal.status)(scope, receive, guarded)
             return
         await self.app(scope, _replayed(body, receive), guarded)
 
@@ -159,13 +159,6 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
         return await receive()
 
     return again
-
-
-async def _refuse(refusal: Refusal, send: Send) -> None:
-    said = as_json(str(refusal))
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(said)).encode())]
-    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
-    await send({"type": "http.response.body", "body": said})
 
 
 Result = TypeVar("Result")
