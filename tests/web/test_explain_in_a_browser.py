@@ -21,7 +21,7 @@ def stored(tmp_path_factory):
 
 def test_a_scenario_is_explained_unfolded_and_advice_opens_predict(browser, stored):
     with opened(browser, stored[0]) as page:
-        page.goto("/explain?plan.zero_stage=3")
+        page.goto("/explain?model=llama-3-8b&cluster=8x+h100-sxm-80gb&plan.zero_stage=3")
         ready(page)
         page.locator("summary", has_text="forward").first.click()
         page.locator("details[open] details summary").first.click()
