@@ -9,7 +9,7 @@ from sightline.answers.profile import label_of, modules_table, stage_tables
 from sightline.answers.summary import anchor_sentences
 from sightline.errors import InputError, prefixed
 from sightline.profile.metrics import metric_of
-from sightline.render.html import Piece, joined, outline_piece, paragraphs, section
+from sightline.render.html import Piece, joined, outline_piece, paragraphs, section, text
 from sightline.web.opened import known_of
 from sightline.web.pages import render
 from sightline.web.request import SWEPT, Asked, read
@@ -150,9 +150,10 @@ def _trust(_: Asked, profile: "Profile") -> Piece:
 def _files(asked: Asked, profile: "Profile") -> Piece:
     from sightline.answers.launched import launch_parts
 
-    query = asked.scenario_query
-    tools = render("files.html", query=query, command=command(asked), text=scenario_text(asked))
-    return joined(_parts(*launch_parts(profile.scenario)), tools)
+    typed = text(command(asked), "command", file="predict.sh")
+    stated = text(scenario_text(asked), "scenario", file="scenario.yaml")
+    shown = section("Command line", typed, level=3) + section("Scenario", stated, level=3)
+    return joined(_parts(*launch_parts(profile.scenario)), render("files.html", query=asked.scenario_query), shown)
 
 
 def command(asked: Asked) -> str:

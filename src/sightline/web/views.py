@@ -6,7 +6,7 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
@@ -18,6 +18,7 @@ from sightline.errors import InputError, nearest
 from sightline.on_demand import named
 from sightline.render import html
 from sightline.render.html import Drawing, Piece
+from sightline.web.assets import media_type
 from sightline.web.request import Asked
 from sightline.web.security import bounded, refused
 
@@ -130,16 +131,6 @@ def piece_of(result: Mapping[str, Any]) -> "Piece":
     return html.joined(html.paragraphs([said], PERHAPS), piece)
 
 
-_KINDS: Final = {
-    "json": "application/json",
-    "csv": "text/csv; charset=utf-8",
-    "yaml": "application/yaml",
-    "html": "text/html; charset=utf-8",
-    "svg": "image/svg+xml",
-}
-"""Media types by ending."""
-
-
 def download(path: str, answer: Callable[[Asked], Response]) -> "BaseRoute":
     """Return a route below a view's address, answered in a thread."""
 
@@ -159,7 +150,7 @@ def later(path: str, answer: Callable[[Asked], "Piece"]) -> "BaseRoute":
 def attached(text: str, name: str) -> Response:
     """Return a text as a file that browsers save."""
     kept = {"content-disposition": f'attachment; filename="{name}"', "cache-control": "no-store"}
-    return Response(text, media_type=_KINDS[name.rpartition(".")[2]], headers=kept)
+    return Response(text, media_type=media_type(name), headers=kept)
 
 
 NOT_DONE = "this is not done yet, or was forgotten: start it again"
