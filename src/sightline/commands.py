@@ -40,8 +40,8 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "compare": Command("cli.predictions:compare", MEASURED, "web.scenario_views:COMPARE"),
     "check": Command("cli.predictions:check", FITS),
     "validate": Command(
-        *("cli.accuracy:validate", TRUST, "web.scenario_views:VALIDATE"),
-        work="web.scenario_views:VALIDATE_WORK",
+        *("cli.accuracy:validate", TRUST, "web.evidence_views:VALIDATE"),
+        work="web.evidence_views:VALIDATE_WORK",
         is_in_api=False,
     ),
     "catalog": Command("cli.library:catalog", TRUST, "web.stored_views:CATALOG"),
@@ -51,7 +51,9 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "examples": Command("cli.start:examples", START),
     "import": Command("cli.import_:import_", START),
     "reproduce": Command(
-        "cli.accuracy:reproduce", TRUST, "web.reproduce_view:VIEW", work="web.reproduce_view:WORK", is_in_api=False
+        *("cli.accuracy:reproduce", TRUST, "web.evidence_views:REPRODUCE"),
+        work="web.evidence_views:REPRODUCE_WORK",
+        is_in_api=False,
     ),
     "calibrate": Command("cli.calibrate:calibrate", MEASURED),
     "trace": Command(work="web.explain_view:TRACE_WORK", is_in_api=False),

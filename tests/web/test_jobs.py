@@ -41,7 +41,7 @@ def test_a_job_is_done_once_and_kept(jobs, tmp_path):
     assert first.state == "waiting"
     assert jobs.start(request).id == first.id
     assert ended(jobs, first.id).state == "done"
-    result = jobs.result(first.id)
+    result = jobs.found(first.id)
     assert result["document"]["completed"] == 4
     assert "<table>" in result["piece"]["html"]
     again = Jobs(tmp_path)
@@ -90,15 +90,15 @@ def test_a_job_that_is_stopped_keeps_what_it_found(jobs, tmp_path, monkeypatch):
     until(lambda: jobs.get(job.id).stage.done or jobs.get(job.id).ended)
     assert jobs.cancel(job.id).state == "stopping"
     assert ended(jobs, job.id).state == "cancelled"
-    assert jobs.result(job.id) is None
-    partial = jobs.partial(job.id)
+    partial = jobs.found(job.id)
+    assert partial["stopped"]
     assert partial["document"]["stopped"]
     assert partial["document"]["evaluated"] > 0
     again = Jobs(tmp_path)
     assert again.get(job.id).state == "cancelled"
     again.close()
     assert jobs.start(Request(kind="plan", mapping=LONG)).state == "waiting"
-    assert jobs.partial(job.id) is None
+    assert jobs.found(job.id) is None
 
 
 def test_work_that_does_not_stop_is_ended(jobs, monkeypatch):
@@ -107,7 +107,7 @@ def test_work_that_does_not_stop_is_ended(jobs, monkeypatch):
     until(lambda: jobs.get(job.id).state != "waiting")
     jobs.cancel(job.id)
     assert ended(jobs, job.id).state == "cancelled"
-    assert jobs.partial(job.id) is None
+    assert jobs.found(job.id) is None
 
 
 def test_too_much_is_refused(jobs):

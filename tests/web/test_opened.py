@@ -169,6 +169,6 @@ def test_few_files_are_kept(client, monkeypatch):
 
 
 def test_a_reproduction_is_chosen_and_done(client):
-    assert "/reproduce?source=talk" in client.get("/reproduce").text
+    assert 'value="talk"' in client.get("/reproduce").text
     assert 'class="job"' in client.get("/reproduce?source=talk").text
     assert client.get("/reproduce?source=none&fragment=1").status_code == 422

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sightline.web.views import partial_piece_of
+from sightline.web.views import piece_of
 
 
 @pytest.mark.parametrize(
@@ -15,6 +15,6 @@ from sightline.web.views import partial_piece_of
     ],
 )
 def test_it_begins_with_how_far_it_was(stopped, said):
-    shown = partial_piece_of({"piece": {"html": "<p>best</p>", "charts": {}}, "stopped": stopped}).html
+    shown = piece_of({"piece": {"html": "<p>best</p>", "charts": {}}, "stopped": stopped}).html
     assert said in shown
     assert shown.endswith("<p>best</p>")

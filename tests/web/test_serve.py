@@ -77,7 +77,9 @@ def test_several_rates_are_a_curve():
     assert "<h1" not in result["piece"]["html"]
 
 
-@pytest.mark.parametrize(("values", "files"), [({}, "requests.csv"), ({"find": CURVE, "rates": "5, 10"}, "")])
+@pytest.mark.parametrize(
+    ("values", "files"), [({}, ["answer.json", "requests.csv"]), ({"find": CURVE, "rates": "5, 10"}, ["answer.json"])]
+)
 def test_an_answer_names_the_files_that_it_has(tmp_path, values, files):
     jobs = Jobs(tmp_path)
     result = jobs.folder.path(job(Asked({**SMALL, **values})).id, "result")
@@ -85,7 +87,7 @@ def test_an_answer_names_the_files_that_it_has(tmp_path, values, files):
     client = TestClient(create_app(jobs), base_url="http://127.0.0.1:8750")
     shown = client.get("/serve", params={**SMALL, **values, "fragment": "1"}).text
     jobs.close()
-    assert f'data-files="{files}"' in shown
+    assert re.findall(r'download="([^"]+)"', shown) == files
 
 
 def test_several_clients_are_a_curve_of_a_closed_loop():

@@ -32,7 +32,7 @@ def test_every_rule_is_of_something_on_the_page():
     style = re.sub(r"/\*.*?\*/", "", (STATIC / "page.css").read_text(encoding="utf-8"))
     classes = set(re.findall(r"\.([a-z][\w-]*)(?=[^{}]*\{)", style))
     used = " ".join([*_texts(STATIC, ".js"), *_texts(SOURCES / "web" / "templates", ".html")])
-    used += " ".join([*_texts(SOURCES / "report", ".py"), *_texts(SOURCES / "web", ".py")])
+    used += " ".join([*_texts(SOURCES / "render", ".py"), *_texts(SOURCES / "web", ".py")])
     words = set(re.findall(r"[\w-]+", used))
     assert "field-problem" in classes
     # Some are written with a number: lines-{{ lines }}.

@@ -1,4 +1,4 @@
-"""Validate: how far to trust a scenario is told at once; a suite that is chosen is evaluated as a job."""
+"""How far to trust a scenario is told at once; a suite that is chosen is evaluated as a job."""
 
 import pytest
 
@@ -8,37 +8,29 @@ SCENARIO = (
 )
 
 
-def test_the_scenario_is_judged_first_and_nothing_starts(client):
-    shown = client.get(f"/validate?{SCENARIO}").text
-    assert "Evidence for this result" in shown
+def test_a_scenario_is_judged_by_the_cases_most_like_it(client):
+    shown = client.get(f"/predict?{SCENARIO}&tab=trust&fragment=1").text
     assert "same device and framework" in shown
-    assert "inside their 80 % interval" in shown
-    assert "megatron-core-h100" in shown.partition('id="answer"')[2]
-    assert 'class="job"' not in shown
+    assert "megatron-core-h100" in shown
 
 
 def test_suites_are_offered_and_wait_for_the_button(client):
     shown = client.get("/validate").text
-    assert "<option >korthikanti-2022-table5</option>" in shown
+    assert '<option value="korthikanti-2022-table5" >' in shown
     assert 'class="job"' not in shown
     assert 'data-state="new"' in client.get("/validate?suite=all").text
 
 
 def test_a_device_that_nobody_measured_is_said_to_be_so(client):
     asked = SCENARIO.replace("64x+h100-sxm-80gb", "8x+mi300x").replace("megatron", "torchtitan")
-    shown = client.get(f"/validate?{asked}&fragment=1").text
+    shown = client.get(f"/predict?{asked}&tab=trust&fragment=1").text
     assert "no published case of this task" in shown
     assert "extrapolated" in shown
 
 
-def test_loads_are_not_compared(client):
-    shown = client.get("/validate?workload.task=serve&model=llama-3-8b&cluster=1x+h100-sxm-80gb&fragment=1")
-    assert shown.status_code == 422
-
-
 def test_a_chosen_suite_is_evaluated_with_its_cases():
     from sightline.progress import SILENT
-    from sightline.web.scenario_views import validated
+    from sightline.web.evidence_views import validated
 
     result = validated({"suite": "korthikanti-2022-table5"}, {}, SILENT)
     assert {one["suite"] for one in result["document"]["suites"]} == {"korthikanti-2022-table5"}

@@ -5,26 +5,6 @@ from page_checks import assert_accessible, assert_no_sideways_scroll, ready, scr
 
 pytestmark = pytest.mark.slow
 SUITE = "korthikanti-2022-table5"
-SCENARIO = (
-    "model=llama-3-70b&cluster=64x+h100-sxm-80gb&workload.task=pretrain&workload.sequence_length=4096"
-    "&workload.global_batch=256&plan.framework=megatron"
-)
-
-
-def test_a_prediction_is_judged_before_suites(page):
-    page.goto(f"/predict?{SCENARIO}")
-    ready(page)
-    page.get_by_role("link", name="Validate", exact=True).click()
-    page.wait_for_url("**/validate?**")
-    ready(page)
-    found = page.locator("#answer")
-    assert "Evidence for this result" in found.inner_text()
-    assert "same device and framework" in found.inner_text()
-    assert page.locator("form.job").count() == 0
-    assert_accessible(page)
-    screenshot(page, "validate-scenario-1280-light")
-    page.get_by_label("framework", exact=True).select_option("torchtitan")
-    page.wait_for_selector("#answer >> text=/same (device|framework)\\)/")
 
 
 def test_a_chosen_suite_is_evaluated_and_its_link_shows_it(page):

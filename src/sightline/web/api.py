@@ -19,7 +19,7 @@ from sightline.quantities import show
 from sightline.web.jobs import Job, Jobs
 from sightline.web.jobs import Request as JobRequest
 from sightline.web.request import read
-from sightline.web.security import MOST_SECONDS, Refusal, bounded, refused
+from sightline.web.security import MOST_SECONDS, Refusal, bounded, refused, tell
 from sightline.web.views import Work
 
 _EVERY_S: Final = 0.1
@@ -135,7 +135,7 @@ def create_api(jobs: Jobs) -> FastAPI:
     )
     api.state.jobs = jobs
     for kind in (SightlineError, Refusal, HTTPException):
-        api.add_exception_handler(kind, _refused)
+        api.add_exception_handler(kind, tell)
     api.add_exception_handler(RequestValidationError, _invalid)
     for name, command in COMMANDS.items():
         if command.at_once:
@@ -244,14 +244,6 @@ def _check_type(request: Request) -> None:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise Refusal(415, f"content-type is {show(kind)}; allowed: application/json")
-
-
-async def _refused(_: Request, error: Exception) -> Response:
-    """Answer mistakes of a request, what is refused, and what Starlette says of an address."""
-    if isinstance(error, SightlineError):
-        return refused(error.problems)
-    status: int = getattr(error, "status", 0) or getattr(error, "status_code", 400)
-    return refused(str(getattr(error, "detail", error)), status, getattr(error, "headers", None))
 
 
 async def _invalid(request: Request, error: Exception) -> Response:

@@ -14,7 +14,14 @@ from typing import Final
 from sightline.folders import default_place
 from sightline.whole_files import write_whole
 
-_KINDS: Final = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
+_KINDS: Final = {
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "json": "application/json",
+    "csv": "text/csv; charset=utf-8",
+    "yaml": "application/yaml",
+    "html": "text/html; charset=utf-8",
+}
 """Media types by ending."""
 VEGA, CHART_COLORS = "vega.js", "charts.css"
 """Made when first asked for, out of packages that take long to load."""

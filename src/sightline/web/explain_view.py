@@ -17,9 +17,9 @@ from sightline.progress import Progress
 from sightline.render import html
 from sightline.render.html import Piece, folded, outline_piece, paragraphs, text
 from sightline.runs import open_store
-from sightline.web.fields import TRAINING, groups
+from sightline.web.fields import TRAINING
 from sightline.web.opened import OF_SCENARIO, TRACE, anchored, trace_job
-from sightline.web.request import Asked, read, with_change
+from sightline.web.request import Asked, read_one, with_change
 from sightline.web.stored_views import MOST, RUN, find_run, run_address
 from sightline.web.views import View, Work, found
 
@@ -38,11 +38,11 @@ def answer(asked: Asked) -> "Piece":
         return Piece()
     if RUN in asked.values:
         return _of_run(asked)
-    explanation = explain(anchored(asked))
+    found = _shown(explain(anchored(asked)), asked.corrected_values)
     said = "For traces of several ranks, and traces too large to upload, use the command line:"
     command = text("sightline explain rank*.json", said)
     more = folded("Explain the traces of several ranks", paragraphs([said]), command)
-    return _shown(explanation, asked.scenario_values) + more
+    return html.joined(html.buttons([Link("Open in Predict", f"/predict?{asked.scenario_query}")]), found, more)
 
 
 def _of_run(asked: Asked) -> "Piece":
@@ -54,26 +54,24 @@ def _of_run(asked: Asked) -> "Piece":
         run = find_run(RUN, asked, store)
         stated = texts_of_scenario(run.scenario)
         shown = _shown(explain(run, store=store.place), stated)
-    return html.joined(
-        html.headline(run.name, 2),
-        html.buttons([Link(f"run {run.id}", run_address(run.id)), Link("All runs", "/runs")]),
-        shown,
-    )
+    return html.joined(html.buttons([Link(f"run {run.id}", run_address(run.id)), Link("All runs", "/runs")]), shown)
 
 
-def _shown(explanation: "Explanation", stated: Mapping[str, str]) -> "Piece":
+def _shown(explanation: "Explanation", stated: Mapping[str, str], title: str = "") -> "Piece":
+    """What is explained, with links to the scenario's changes where it is one that somebody stated."""
     from sightline.answers.analyses import explained_outline
 
-    return outline_piece(explained_outline(explanation, link=with_change(stated)))
+    outline = explained_outline(explanation, link=with_change(stated) if stated else None)
+    return outline_piece(replace(outline, title=title or outline.title), title_level=2)
 
 
 def context(asked: Asked) -> Mapping[str, Any]:
-    """Return the fields of the form, which runs and traces have not, the runs to choose from, and the largest trace."""
+    """Return the runs to choose from, and whether a scenario is shown that a trace may be of."""
+    runs = dict(choices(open_store().newest(MOST)[0]))
     return {
-        "groups": groups(TASKS),
+        "choosers": [(RUN, "stored run", {"": "choose one", **runs}, asked.option(RUN))] if runs else (),
+        "submit": "Explain the run",
         "is_of_scenario": not {RUN, TRACE} & asked.values.keys(),
-        "runs": choices(open_store().newest(MOST)[0]),
-        "chosen": asked.option(RUN),
         "of_scenario": OF_SCENARIO,
     }
 
@@ -93,40 +91,20 @@ def explain_trace(
     mapping: Mapping[str, Any], options: Mapping[str, Any], progress: Progress, sent: Path
 ) -> Mapping[str, Any]:
     """Return what explains a trace; ``mapping`` may hold the ``scenario`` that it is of."""
-    name = str(options.get("name", "trace"))
-    explanation = _explained(mapping.get("scenario"), progress, sent, name)
-    return found(explanation.to_dict(), _trace_shown(explanation, name, mapping.get("scenario")))
-
-
-def _explained(scenario: Any, progress: Progress, sent: Path, name: str) -> "Explanation":
     from sightline.explanation.explain import explain
     from sightline.explanation.subject import is_trace
 
+    name, stated = str(options.get("name", "trace")), mapping.get("scenario")
     if not is_trace(sent):
         raise InputError(f"'{name}' is no trace: torch.profiler writes one by export_chrome_trace")
     try:
-        explanation = explain([str(sent)], scenario=_scenario(scenario), progress=progress)
+        scenario = read_one(stated) if stated is not None else None
+        explanation = explain([str(sent)], scenario=scenario, progress=progress)
     except InputError as error:
         raise InputError([problem.replace(str(sent), name) for problem in error.problems]) from None
-    return replace(explanation, warnings=[warning.replace(str(sent), name) for warning in explanation.warnings])
-
-
-def _scenario(stated: Any) -> Any:
-    """The scenario that a trace is of, if any; no file that it names is opened."""
-    if stated is None:
-        return None
-    scenarios = read([stated]).scenarios
-    if len(scenarios) != 1:
-        raise InputError(f"a trace is of one scenario; these are {len(scenarios)}")
-    return scenarios[0]
-
-
-def _trace_shown(explanation: "Explanation", name: str, scenario: Any) -> "Piece":
-    from sightline.answers.analyses import explained_outline
-
-    link = with_change(texts_of_scenario(scenario)) if scenario else None
-    outline = replace(explained_outline(explanation, link=link), title=f"Trace {name}")
-    return outline_piece(outline, title_level=2)
+    explanation = replace(explanation, warnings=[said.replace(str(sent), name) for said in explanation.warnings])
+    shown = _shown(explanation, texts_of_scenario(stated) if stated else {}, f"Trace {name}")
+    return found(explanation.to_dict(), shown)
 
 
 TRACE_WORK: Final = Work(explain_trace, ("name",))

@@ -41,6 +41,8 @@ class Field:
     label: str
     tasks: tuple[str, ...] = ()
     """Those that have it; empty for all."""
+    when: str = ""
+    """Another field and the values of it that leave room for this one, with | between them; empty for all."""
     choices: tuple[str, ...] = ()
     """What may be chosen; empty for text."""
     suggestions: tuple[str, ...] = ()

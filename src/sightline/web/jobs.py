@@ -149,13 +149,9 @@ class Folder:
         found = self._read(identifier, "request")
         return None if found is None else Request(**found)
 
-    def result(self, identifier: str) -> dict[str, Any] | None:
-        """Return what was found: ``document`` for programs and ``piece`` for the page."""
-        return self._read(identifier, RESULT)
-
-    def partial(self, identifier: str) -> dict[str, Any] | None:
-        """Return what a job that was stopped had found until then, in the form of a result."""
-        return self._read(identifier, PARTIAL)
+    def found(self, identifier: str) -> dict[str, Any] | None:
+        """Return what was found, ``document`` for programs and ``piece`` for the page; or a part of it until a stop."""
+        return self._read(identifier, RESULT) or self._read(identifier, PARTIAL)
 
     def has(self, what: str, identifier: str) -> bool:
         """Return whether a job left a ``result``, or what it had ``partial``, to this server or one before it."""
@@ -365,17 +361,9 @@ class Jobs:
             if (job := self._known.get(identifier)) and job.ended:
                 self._known[identifier] = job.changed(address="")
 
-    def result(self, identifier: str) -> Mapping[str, Any] | None:
-        """Return what a finished job found: ``document`` and ``piece``."""
-        return self.folder.result(identifier)
-
-    def partial(self, identifier: str) -> Mapping[str, Any] | None:
-        """Return what a job that was stopped had found, in the form of a result."""
-        return self.folder.partial(identifier)
-
     def found(self, identifier: str) -> Mapping[str, Any] | None:
-        """Return what a job left: all of its result or, where it was stopped, a part."""
-        return self.result(identifier) or self.partial(identifier)
+        """Return what a job left: all of its result or, where it was ``stopped``, a part."""
+        return self.folder.found(identifier)
 
     def cancel(self, identifier: str, *, forget: bool = False) -> Job | None:
         """Ask a job to stop and to leave what it has found; one that has ended stays as it is.

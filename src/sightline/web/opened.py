@@ -23,16 +23,12 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from sightline.answers.labels import by_dotted_key, phrases, texts_of_scenario, title
-from sightline.answers.summary import anchor_sentences
 from sightline.errors import InputError, SightlineError, prefixed
 from sightline.loading import sources
-from sightline.profile.metrics import metric_of
 from sightline.quantities import BYTES, parse_quantity
-from sightline.render.html import paragraphs
 from sightline.web.fields import START, completed, groups
 from sightline.web.jobs import Request
 from sightline.web.request import ANCHOR, CONFIG, Asked, read
-from sightline.web.security import Refusal, refused
 from sightline.whole_files import write_whole
 
 if TYPE_CHECKING:
@@ -107,18 +103,13 @@ def open_route() -> "BaseRoute":
         page = Asked.of(parse_qsl(fields.get("of", "")))
         page = page if {"model", CONFIG} & page.values.keys() else Asked({**START, **page.values})
         file = _Sent(body, PurePath(fields.get(NAME, "file")).name[-_MOST_NAME:] or "file", page)
-        try:
-            if file.is_trace:
-                return await _traced(request, file, is_of_scenario=OF_SCENARIO in fields)
-            found = await run_in_threadpool(recognized, file)
-            view = _view(found.values.get("workload.task", ""), fields.get("view", ""))
-            address = f"/{view}?{urlencode(found.values)}"
-            if len(address) > _MOST_ADDRESS:
-                raise InputError(f"{file.name} is too long for an address; use the command line")
-        except SightlineError as error:
-            return refused(error.problems)
-        except Refusal as refusal:
-            return refused(str(refusal), refusal.status)
+        if file.is_trace:
+            return await _traced(request, file, is_of_scenario=OF_SCENARIO in fields)
+        found = await run_in_threadpool(recognized, file)
+        view = _view(found.values.get("workload.task", ""), fields.get("view", ""))
+        address = f"/{view}?{urlencode(found.values)}"
+        if len(address) > _MOST_ADDRESS:
+            raise InputError(f"{file.name} is too long for an address; use the command line")
         return JSONResponse({"address": address, "what": f"{file.name}: {found.what}", "remarks": found.remarks})
 
     return Route(PATH, sent, methods=["POST"])
@@ -290,8 +281,13 @@ def anchored(asked: Asked) -> "Profile":
     """Return the prediction of what an address asks, corrected by its anchors where they measured its task."""
     from sightline.anchors.corrected import predict
 
+    return predict(asked.scenario(), anchor=known_of(asked))
+
+
+def known_of(asked: Asked) -> "Anchored | tuple[()]":
+    """Return what the anchors of an address that measured its task teach."""
     anchors = anchors_for(asked)
-    return predict(asked.scenario(), anchor=learned(anchors) if anchors else ())
+    return learned(anchors) if anchors else ()
 
 
 def anchors_for(asked: Asked) -> str:
@@ -300,12 +296,3 @@ def anchors_for(asked: Asked) -> str:
     known = learned(stated) if stated else None
     is_served = asked.option("workload.task") in _SERVED
     return stated if known and (known.requests if is_served else known.steps) else ""
-
-
-def anchor_piece(profile: "Profile") -> str:
-    """Return what was learned from measurements, and the form of one measured figure of the scenario at hand."""
-    from sightline.prediction.anchoring.timed import TIMES
-    from sightline.web.pages import render
-
-    figures = {key: metric_of(key) for key in TIMES.get(profile.task.name, ())}
-    return paragraphs(anchor_sentences([profile])) + render("anchor.html", figures=figures)

@@ -17,8 +17,8 @@ from sightline.web.jobs import Job, Jobs
 from sightline.web.jobs import Request as Work
 from sightline.web.opened import most_bytes
 from sightline.web.request import Asked
-from sightline.web.security import Refusal, bounded, refused
-from sightline.web.views import View, partial_piece_of, piece_of, views
+from sightline.web.security import Refusal, bounded
+from sightline.web.views import View, piece_of, views
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -81,15 +81,7 @@ async def respond(view: View, request: Request) -> Response:
 
 def _html(view: View, asked: Asked, jobs: Jobs, *, is_fragment: bool) -> tuple[str, int]:
     """A page and its status. A page with mistakes is one that says so; of fragments the script has to know."""
-    values: dict[str, Any] = {
-        "piece": None,
-        "waiting": None,
-        "begins": False,
-        "problems": {},
-        "general": [],
-        "form": {},
-        "files": (),
-    }
+    values: dict[str, Any] = {"piece": None, "waiting": None, "problems": {}, "general": [], "form": {}, "files": {}}
     try:
         values |= _answered(view, asked, jobs)
         values["form"] = view.form(asked)
@@ -151,25 +143,23 @@ def _answered(view: View, asked: Asked, jobs: Jobs) -> Mapping[str, Any]:
     if request:
         jobs.prepare()
     at_once = view.answer(asked) if view.answer else None
-    found = {**_of_job(request, jobs), "begins": view.begins(request)} if request else {}
+    found = _of_job(view, request, jobs) if request else {}
     pieces = [piece for piece in (at_once, found.get("piece")) if piece]
     return {**found, "piece": joined(*pieces) if pieces else None}
 
 
-def _of_job(request: Work, jobs: Jobs) -> Mapping[str, Any]:
-    """What a job found or, until it has, how far it is."""
+def _of_job(view: View, request: Work, jobs: Jobs) -> Mapping[str, Any]:
+    """What a job found, with its files that are not empty, and how far it is until it has found all."""
     jobs.look_at(request.id)
-    result = jobs.result(request.id)
+    result = jobs.found(request.id)
+    found: dict[str, Any] = {}
     if result is not None:
-        return {"piece": piece_of(result), "files": _files(result)}
-    found = {"waiting": jobs.get(request.id) or Job(id=request.id, kind=request.kind)}
-    partial = jobs.partial(request.id)
-    return found if partial is None else {**found, "piece": partial_piece_of(partial), "files": _files(partial)}
-
-
-def _files(result: Mapping[str, Any]) -> Sequence[str]:
-    """Names of the files of a result that are not empty."""
-    return tuple(name for name, text in result.get("files", {}).items() if text)
+        files = {name: says for name, says in view.files.items() if name.endswith(".json") or result["files"].get(name)}
+        found = {"piece": piece_of(result), "files": files}
+    if result is None or "stopped" in result:
+        waiting = jobs.get(request.id) or Job(id=request.id, kind=request.kind)
+        found |= {"waiting": waiting, "begins": view.begins(request)}
+    return found
 
 
 async def start(view: View, request: Request) -> Response:
@@ -182,12 +172,7 @@ async def start(view: View, request: Request) -> Response:
         address = f"/{view.name}?{asked.query}"
         return jobs.start(work, name=f"{view.title}: {_name(asked)}", address=address).for_page() if work else {}
 
-    try:
-        found = await run_in_threadpool(started)
-    except SightlineError as error:
-        return refused(error.problems)
-    except Refusal as refusal:
-        return refused(str(refusal), refusal.status)
+    found = await run_in_threadpool(started)
     if "application/json" in request.headers.get("accept", ""):
         return JSONResponse(found, 202)
     return RedirectResponse(f"/{view.name}?{asked.query}", 303)

@@ -69,10 +69,14 @@ class Asked:
         return {key: value for key, value in self.values.items() if is_of_scenario(key)}
 
     @property
+    def corrected_values(self) -> Mapping[str, str]:
+        """The fields of the scenario with what was measured of it, which corrects its answer."""
+        return {key: value for key, value in self.values.items() if is_of_scenario(key) or key == ANCHOR}
+
+    @property
     def scenario_query(self) -> str:
         """The query of the scenario alone, with what was measured of it."""
-        kept = {ANCHOR: self.values[ANCHOR]} if ANCHOR in self.values else {}
-        return urlencode({**self.scenario_values, **kept})
+        return urlencode(self.corrected_values)
 
     def query_for(self, takes: Callable[[str, str], bool]) -> str:
         """Return the query that shows the same scenario in a view that takes some keys of a task's."""
@@ -110,10 +114,7 @@ class Asked:
 
     def scenario(self) -> "Scenario":
         """Return the one scenario that is asked for; raise `InputError` with every mistake."""
-        found = self.loaded.scenarios
-        if len(found) != 1:
-            raise InputError(f"sweep stands for {len(found):,} scenarios; allowed here: one")
-        return found[0]
+        return read_one(self.mapping)
 
 
 def is_of_scenario(key: str) -> bool:
@@ -128,6 +129,14 @@ def read(mappings: Iterable[object], most: int = MOST_SCENARIOS) -> "Loaded":
         _check_size(mapping, most)
     with without_files():
         return read_all(asked, possible_only=True)
+
+
+def read_one(mapping: object) -> "Scenario":
+    """Return the one scenario of a mapping; raise `InputError` for mistakes, files, and sweeps."""
+    found = read([mapping]).scenarios
+    if len(found) != 1:
+        raise InputError(f"sweep stands for {len(found):,} scenarios; allowed here: one")
+    return found[0]
 
 
 def _check_size(mapping: object, most: int) -> None:

@@ -1,4 +1,4 @@
-"""Predict and Validate: whether a scenario fits, how fast it is and what it costs, and how far to trust that."""
+"""Predict and Compare: whether a scenario fits, how fast it is and what it costs, alone or next to another one."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -8,22 +8,21 @@ from urllib.parse import parse_qsl, urlencode
 
 from starlette.responses import Response
 
-from sightline.answers.outline import FAINT, Link, Outline
+from sightline.answers.changes import unfit_lines
+from sightline.answers.outline import BAD, FAINT, Link, Outline, Section
 from sightline.answers.profile import profile_outline
 from sightline.errors import InputError, prefixed
 from sightline.prediction import predict
-from sightline.progress import Progress
 from sightline.render.csv import csv_text, line_of
 from sightline.render.html import Piece, buttons, joined, outline_piece, paragraphs
-from sightline.scenario import GenerationScenario, Scenario, ServingScenario
+from sightline.scenario import ServingScenario
 from sightline.web.fields import TRAINING, form_state, groups, imagined
-from sightline.web.jobs import Request
-from sightline.web.opened import anchor_piece, anchored
+from sightline.web.opened import anchored, known_of
 from sightline.web.pages import render
 from sightline.web.request import BASELINE, Asked, with_change
 from sightline.web.search_views import PLAN
 from sightline.web.tabs import depends, scenario_text, tabs_piece
-from sightline.web.views import View, Work, attached, download, found, later
+from sightline.web.views import View, Work, attached, download, later
 
 if TYPE_CHECKING:
     from sightline.explanation.answer import Explanation
@@ -40,7 +39,8 @@ def show_prediction(asked: Asked) -> "Piece":
     profile, query = _profile(asked.scenario_query), asked.scenario_query
     outline = profile_outline(profile, baseline=_baseline(asked), most_charts=0)
     head = replace(outline, about=outline.about[1:], parts=[], scenario=None)
-    better = render("later.html", address=f"/predict/better?{query}", lines=5)
+    unfit = Outline(title="", parts=[Section(parts=unfit_lines(profile), kind=BAD)])
+    better = render("later.html", address=f"/predict/better?{query}", lines=5, first=outline_piece(unfit).html)
     pinned = Piece(
         html=render("baseline.html", baseline=asked.option(BASELINE), address=f"/predict?{asked.option(BASELINE)}")
     )
@@ -88,15 +88,10 @@ def _better(asked: Asked) -> "Piece":
     from sightline.answers.analyses import better
     from sightline.planning.unfit import nearest_to
 
-    query, values = asked.scenario_query, asked.scenario_values
-    profile = _profile(query)
+    query, values = asked.scenario_query, asked.corrected_values
     search = urlencode({key: value for key, value in values.items() if PLAN.takes(key)})
-    part = better(
-        _explanation(query),
-        with_change(values),
-        search=f"/plan?{search}",
-        nearest=nearest_to(profile) if profile.fits is False else (),
-    )
+    nearest = nearest_to(_profile(query), known=known_of(asked) or None)
+    part = better(_explanation(query), with_change(values), search=f"/plan?{search}", nearest=nearest)
     return outline_piece(Outline(title="", parts=[part]))
 
 
@@ -123,10 +118,12 @@ def _scenario(asked: Asked) -> Response:
 
 
 def _report(asked: Asked) -> Response:
+    from sightline.planning.unfit import nearest_to
     from sightline.render.document import outline_page
 
-    query = asked.scenario_query
-    outline = profile_outline(_profile(query), changes=_explanation(query).advice)
+    profile, changes = _profile(asked.scenario_query), _explanation(asked.scenario_query).advice
+    nearest = nearest_to(profile, "sightline predict scenario.yaml", known_of(asked) or None)
+    outline = profile_outline(profile, changes=changes, nearest=nearest)
     found = outline_page(outline, command="sightline predict scenario.yaml")
     return attached(found, "prediction.html")
 
@@ -153,11 +150,11 @@ def show_comparison(asked: Asked) -> "Piece":
 
 def _answer(query: str) -> "Profile":
     """The prediction of a scenario, or what a simulation finds of a load."""
-    scenario = Asked.of(parse_qsl(query)).scenario()
-    if isinstance(scenario, ServingScenario):
+    asked = Asked.of(parse_qsl(query))
+    if isinstance(scenario := asked.scenario(), ServingScenario):
         from sightline.anchors.corrected import simulate
 
-        return simulate(scenario)
+        return simulate(scenario, anchor=known_of(asked))
     return _profile(query)
 
 
@@ -199,71 +196,4 @@ COMPARE: Final = View(
     about="Two scenarios side by side.",
     answer=show_comparison,
     is_further=True,
-)
-
-
-SUITE: Final = "suite"
-ALL: Final = "all"
-"""The field: one suite, whose cases are shown too, or all of the catalog. Nothing is evaluated where it is empty."""
-
-
-def show_trust(asked: Asked) -> "Piece":
-    """Return how far to trust the prediction of the scenario: its interval, and the cases most like it."""
-    from sightline.answers.validation import trust_outline
-    from sightline.validation.nearest import nearest_cases
-
-    scenario = asked.scenario()
-    if not isinstance(scenario, Scenario | GenerationScenario):
-        raise InputError(f"workload.task is {asked.option('workload.task')}; allowed here: {', '.join(TASKS)}")
-    profile = anchored(asked)
-    return outline_piece(trust_outline(profile, nearest_cases(scenario)), level=3, title_level=2) + anchor_piece(
-        profile
-    )
-
-
-def validation_job(asked: Asked) -> Request | None:
-    """Return the validation that is asked for, if any; raise `InputError` for a suite that there is none of."""
-    from sightline.validation.evaluation import choose
-
-    suite = asked.option(SUITE)
-    if not suite:
-        return None
-    if suite == ALL:
-        return Request(kind="validate", mapping={})
-    with prefixed(f"{SUITE}: "):
-        choose(suite)
-    return Request(kind="validate", mapping={SUITE: suite})
-
-
-def validation_form(_: Asked) -> Mapping[str, Any]:
-    """Return the suites to choose from, and the fields of the form."""
-    from sightline.validation.evaluation import choose
-
-    return {"suites": sorted(suite.name for suite in choose()), "groups": groups(TASKS), "all": ALL}
-
-
-def validated(mapping: Mapping[str, Any], _: Mapping[str, Any], progress: Progress) -> Mapping[str, Any]:
-    """Return the errors of the suites; ``mapping`` is ``{suite: NAME}``, or empty for all of them."""
-    from sightline.answers.validation import validation_outline
-    from sightline.validation.cases import results_to_dict
-    from sightline.validation.evaluation import choose, evaluate
-
-    suite = mapping.get("suite")
-    results = evaluate(choose(suite), progress=progress)
-    piece = outline_piece(validation_outline(results, cases=suite is not None), title_level=2)
-    return found(results_to_dict(results, cases=suite is not None), piece)
-
-
-VALIDATE_WORK: Final = Work(validated)
-VALIDATE: Final = View(
-    name="validate",
-    title="Validate",
-    about="How far to trust a prediction: its interval, the measured cases most like it, and all suites of them.",
-    answer=show_trust,
-    job=validation_job,
-    context=validation_form,
-    files={"validation.json": None},
-    shares_scenario=True,
-    is_further=True,
-    tasks=TASKS,
 )

@@ -131,10 +131,7 @@ def _limits() -> Iterator[Field]:
     yield Field(key="top", label="plans shown", is_number=True, empty="10")
 
 
-PLAN_OPTIONS: Final = (
-    *("objective", "pareto", "top", "max_memory", "launchable", "devices", "deadline", "budget", "ttft", "tpot"),
-    *("think_time", "prices", "availability", ANCHOR),
-)
+PLAN_OPTIONS: Final = (*_TEXTS, *_LISTS.values(), "top", "launchable", ANCHOR)
 """Arguments of `sightline.plan` that a request may give."""
 MOST_TOP: Final = 50
 """Plans of an answer."""
@@ -213,7 +210,7 @@ PLAN: Final = View(
     about="Name a model and a cluster: the best plan is searched among all that are possible.",
     job=plan_job,
     context=plan_form,
-    files={"plans.json": None, "plans.csv": "plans.csv"},
+    files={"plans.json": "JSON", "plans.csv": "CSV"},
     shares_scenario=True,
     tasks=TASKS,
     takes_of_plan=KEPT_OF_PLAN,
@@ -350,6 +347,6 @@ EXPLORE: Final = View(
     about="Make hardware a variable: what a device, memory, network or node would bring, and what binds where.",
     job=study_job,
     context=study_form,
-    files={"study.json": None, "study.csv": "study.csv"},
+    files={"study.json": "JSON", "study.csv": "CSV"},
     shares_scenario=True,
 )

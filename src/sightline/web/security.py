@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import anyio
 
+from sightline.errors import SightlineError
+
 if TYPE_CHECKING:
+    from starlette.requests import Request
     from starlette.responses import Response
 
 
@@ -69,6 +72,14 @@ class Refusal(Exception):  # noqa: N818 - an answer, not a failure
         super().__init__(sentence)
 
 
+async def tell(_: "Request", error: Exception) -> "Response":
+    """Answer mistakes of a request, what is refused, and what Starlette says of an address."""
+    if isinstance(error, SightlineError):
+        return refused(error.problems)
+    status: int = getattr(error, "status", 0) or getattr(error, "status_code", 400)
+    return refused(str(getattr(error, "detail", error)), status, getattr(error, "headers", None))
+
+
 class Guard:
     """Lets through what this machine's own browser asks, up to a size, and adds the headers that keep pages safe.
 
@@ -96,7 +107,7 @@ class Guard:
             _check(scope)
             body = await _whole_body(scope, receive, self.larger.get(scope["path"], MOST_BYTES))
         except Refusal as refusal:
-            await _refuse(refusal, guarded)
+            await refused(str(refusal), refusal.status)(scope, receive, guarded)
             return
         await self.app(scope, _replayed(body, receive), guarded)
 
@@ -148,13 +159,6 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
         return await receive()
 
     return again
-
-
-async def _refuse(refusal: Refusal, send: Send) -> None:
-    said = as_json(str(refusal))
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(said)).encode())]
-    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
-    await send({"type": "http.response.body", "body": said})
 
 
 Result = TypeVar("Result")

@@ -91,6 +91,7 @@ def _request(field: Field) -> Field:
     name = field.label.removeprefix("requests: ")
     if field.key == "workload.trace":
         return field
+    field = replace(field, when="workload.trace|")
     if field.key.endswith("count"):
         return replace(field, label="requests")
     mean = 1024 if "prompt" in name else 256
@@ -100,16 +101,20 @@ def _request(field: Field) -> Field:
 
 def _find() -> Iterator[Field]:
     yield Field(key="find", label="find", choices=(LOAD, CAPACITY, CURVE), start=LOAD, needed=True)
-    yield Field(key="rates", label="rates", empty="1, 2, 4, 8, 16")
+    yield Field(key="rates", label="rates", when=f"find|{CURVE}", empty="1, 2, 4, 8, 16")
     yield Field(key="intervals", label="intervals", choices=("yes", "no"), start="yes", needed=True)
 
 
 def _arrival() -> Iterator[Field]:
     yield Field(key="workload.arrival.process", label="arrivals", choices=PROCESSES, start="poisson", needed=True)
-    yield Field(key="workload.arrival.rate", label="requests per second", is_number=True, empty="such as 4")
-    yield Field(key="workload.arrival.cv", label="cv of the gaps", is_number=True, empty="such as 2")
-    yield Field(key="workload.arrival.concurrency", label="clients", is_number=True, empty="such as 16")
-    yield Field(key="workload.arrival.think_time", label="think time", empty="none, or 10 s")
+    for key, label, processes, empty in (
+        ("rate", "requests per second", "poisson|gamma|constant|trace", "such as 4"),
+        ("cv", "cv of the gaps", "gamma", "such as 2"),
+        ("concurrency", "clients", "closed", "such as 16"),
+        ("think_time", "think time", "closed", "none, or 10 s"),
+    ):
+        named, when = f"workload.arrival.{key}", f"workload.arrival.process|{processes}"
+        yield Field(key=named, label=label, when=when, is_number=key != "think_time", empty=empty)
     yield Field(key="workload.seed", label="seed", is_number=True, step=1, empty="0")
 
 
@@ -117,7 +122,7 @@ def _slo() -> Iterator[Field]:
     for key, label in {"ttft": "TTFT at most", "tpot": "TPOT at most", "latency": "latency at most"}.items():
         yield Field(key=f"workload.slo.{key}", label=label, empty="no limit, or 1 s")
     yield Field(key="workload.slo.percentile", label="% of requests", is_number=True, step=1, empty="90")
-    yield Field(key="think_time", label="users think for", empty="no time, or 30 s")
+    yield Field(key="think_time", label="users think for", when=f"find|{CAPACITY}", empty="no time, or 30 s")
 
 
 MOST_LOADS: Final = 16
@@ -198,7 +203,7 @@ VIEW: Final = View(
     job=job,
     begins=is_short,
     context=context,
-    files={"answer.json": None, "requests.csv": "requests.csv"},
+    files={"answer.json": "JSON", "requests.csv": "Requests (CSV)"},
     shares_scenario=True,
     tasks=TASKS,
     start=START,

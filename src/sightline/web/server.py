@@ -15,14 +15,14 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 
-from sightline.errors import InputError, reason
+from sightline.errors import InputError, SightlineError, reason
 from sightline.web import assets
 from sightline.web.fields import START
 from sightline.web.jobs import Jobs
 from sightline.web.opened import PATH, most_bytes, open_route
 from sightline.web.pages import respond, start
 from sightline.web.request import Asked
-from sightline.web.security import App, Guard, Receive, Scope, Send, refused
+from sightline.web.security import App, Guard, Receive, Refusal, Scope, Send, tell
 from sightline.web.views import views
 
 HOST: Final = "127.0.0.1"
@@ -100,7 +100,9 @@ def create_app(jobs: Jobs | None = None) -> App:
         Mount("/api/v1", _OnDemand(kept)),
         *(Mount(f"/{view.name}", routes=list(view.routes)) for view in views() if view.routes),
     ]
-    application = Starlette(routes=routes, exception_handlers={HTTPException: _nothing_there})
+    application = Starlette(
+        routes=routes, exception_handlers={SightlineError: tell, Refusal: tell, HTTPException: _nothing_there}
+    )
     application.state.jobs = kept
     return Guard(application, {PATH: most_bytes()})
 
@@ -129,12 +131,11 @@ class _OnDemand:
 
 async def _nothing_there(request: Request, error: Exception) -> Response:
     """Answer an address that is none of the pages: programs get JSON."""
-    status = getattr(error, "status_code", 400)
-    said = str(getattr(error, "detail", error))
-    headers = getattr(error, "headers", None)
     if request.url.path.startswith("/api/"):
-        return refused(said, status, headers)
-    return PlainTextResponse(f"{said}\n", status, headers)
+        return await tell(request, error)
+    return PlainTextResponse(
+        f"{getattr(error, 'detail', error)}\n", getattr(error, "status_code", 400), getattr(error, "headers", None)
+    )
 
 
 async def _home(_: Request) -> Response:

@@ -84,8 +84,12 @@ def _run_links(run: "Run") -> "Iterator[Link]":
 def run_choices(asked: Asked) -> Mapping[str, Any]:
     """Return the runs to choose from, and which are chosen."""
     store = open_store()
-    runs = _with_asked(store.newest(MOST)[0], asked, store)
-    return {"choices": choices(runs), "chosen": {field: _chosen(field, asked, store) for field in (RUN, WITH)}}
+    if not (runs := dict(choices(_with_asked(store.newest(MOST)[0], asked, store)))):
+        return {}
+    others = {"": "nothing", PREDICTED: "its prediction", **runs}
+    run, other = (_chosen(field, asked, store) for field in (RUN, WITH))
+    choosers = [(RUN, "run", {"": "all of them", **runs}, run), (WITH, "compared with", others, other)]
+    return {"choosers": choosers, "follows": True}
 
 
 def _with_asked(runs: "Sequence[Run]", asked: Asked, store: "Store") -> "Sequence[Run]":
@@ -203,8 +207,10 @@ def _entry_links(kind: str, name: str) -> "Iterator[Link]":
 
 
 def catalog_kinds(asked: Asked) -> Mapping[str, Any]:
-    """Return the kinds to choose from."""
-    return {"kinds": KINDS, "chosen": asked.option(KIND)}
+    """Return the kinds to choose from, and the word to look for."""
+    kinds = {"": "all of them", **{kind: kind for kind in KINDS}}
+    word = (WORD, "with the word", "h100, bf16, 2024", asked.option(WORD))
+    return {"choosers": [(KIND, "kind", kinds, asked.option(KIND)), word]}
 
 
 _REPOSITORY: Final = re.compile(r"[\w-]+/[\w.-]*\w")

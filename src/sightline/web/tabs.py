@@ -1,14 +1,16 @@
 """What stands below the cards of a prediction, a tab at a time."""
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
 
 from sightline.answers import outline as out
 from sightline.answers.profile import label_of, modules_table, stage_tables
+from sightline.answers.summary import anchor_sentences
 from sightline.errors import InputError, prefixed
-from sightline.render.html import Piece, joined, outline_piece, section
-from sightline.web.opened import anchor_piece
+from sightline.profile.metrics import metric_of
+from sightline.render.html import Piece, joined, outline_piece, paragraphs, section, text
+from sightline.web.opened import known_of
 from sightline.web.pages import render
 from sightline.web.request import SWEPT, Asked, read
 
@@ -17,8 +19,6 @@ if TYPE_CHECKING:
 
 TAB: Final = "tab"
 """The option: which tab is shown."""
-MOST_SWEPT: Final = 64
-"""Scenarios that a sweep of the page may stand for: they are answered at once."""
 _SWEEPS: Final[Mapping[str, Mapping[str, str]]] = {
     "training": {
         "devices": "",
@@ -58,32 +58,32 @@ def _parts(*parts: out.Part) -> Piece:
     return outline_piece(out.Outline(parts=parts), level=3)
 
 
-def charted(asked: Asked, answer: Any, label: str, *names: str) -> out.Charts:
-    """Return the charts of these kinds that an answer has."""
-    start, narrow = f"predict-{asked.option(TAB)}".rstrip("-"), not asked.is_wide
-    return out.Charts(answer=answer, label=label, start=start, is_narrow=narrow, names=names, titled=False)
+def _charted(asked: Asked, profile: "Profile", name: str) -> out.Charts:
+    """The charts of a kind that a prediction has."""
+    start, label, narrow = f"predict-{asked.option(TAB)}".rstrip("-"), label_of(profile), not asked.is_wide
+    return out.Charts(answer=profile, label=label, start=start, is_narrow=narrow, names=(name,), titled=False)
 
 
 def _time(asked: Asked, profile: "Profile") -> Piece:
     limits = render("later.html", address=f"/predict/why?{asked.scenario_query}", lines=12)
     more = out.Links(links=[out.Link("Explain every module", f"/explain?{asked.scenario_query}")])
-    return _parts(charted(asked, profile, label_of(profile), "time")) + limits + _parts(modules_table(profile), more)
+    return _parts(_charted(asked, profile, "time")) + limits + _parts(modules_table(profile), more)
 
 
 def _memory(asked: Asked, profile: "Profile") -> Piece:
     from sightline.explanation.advice import later_memory_sentences
 
     later = out.Lines(title="If it runs out of memory later", lines=list(later_memory_sentences(profile)))
-    return _parts(charted(asked, profile, label_of(profile), "memory"), later, *stage_tables(profile))
+    return _parts(_charted(asked, profile, "memory"), later, *stage_tables(profile))
 
 
 def _roofline(asked: Asked, profile: "Profile") -> Piece:
-    return _parts(charted(asked, profile, label_of(profile), "roofline"), modules_table(profile))
+    return _parts(_charted(asked, profile, "roofline"), modules_table(profile))
 
 
 def _timeline(asked: Asked, profile: "Profile") -> Piece:
     none = "One stage: its passes run one after the other, as the times above say." if profile.scenario else ""
-    found = _parts(charted(asked, profile, label_of(profile), "pipeline"))
+    found = _parts(_charted(asked, profile, "pipeline"))
     return found if found.charts else _parts(out.Lines(lines=[none], kind=out.FAINT))
 
 
@@ -109,8 +109,8 @@ def _sweep(asked: Asked, profile: "Profile") -> Piece:
     head = render("sweep.html", fields=stated, offers=offers, values=asked.values)
     sweep = {key: Asked({f"{SWEPT}{key}": text}).mapping["sweep"][key] for *_, key, text in stated if key and text}
     with prefixed("values1: "):
-        loaded = read([{**asked.mapping, "sweep": sweep}], MOST_SWEPT)
-    profiles = [predict(one) for one in loaded.scenarios]
+        loaded = read([{**asked.mapping, "sweep": sweep}])
+    profiles = [predict(one, anchor=known_of(asked)) for one in loaded.scenarios]
     cells = [
         {name: one.cluster.devices if name == "devices" else cell[key] for name, _, key, _ in stated if name}
         for cell, one in zip(loaded.cells, loaded.scenarios, strict=True)
@@ -131,25 +131,29 @@ def depends(asked: Asked) -> Piece:
     from sightline.anchors.corrected import sensitivity
     from sightline.answers.analyses import sensitivity_outline
 
-    parts = sensitivity_outline(sensitivity(asked.scenario()), "predict-depends").parts
+    parts = sensitivity_outline(sensitivity(asked.scenario(), anchor=known_of(asked)), "predict-depends").parts
     shown = [part for part in parts if isinstance(part, out.Charts | out.Rows)]
     return section("What it depends on", _parts(*shown), level=3)
 
 
 def _trust(_: Asked, profile: "Profile") -> Piece:
+    """Return what was learned from measurements, the form of one measured figure, and the evidence."""
     from sightline.answers.validation import trust_outline
+    from sightline.prediction.anchoring.timed import TIMES
     from sightline.validation.nearest import nearest_cases
 
+    figures = {key: metric_of(key) for key in TIMES.get(profile.task.name, ())}
     found = outline_piece(trust_outline(profile, nearest_cases(profile.scenario)), level=3)
-    return joined(anchor_piece(profile), found)
+    return joined(paragraphs(anchor_sentences([profile])), render("anchor.html", figures=figures), found)
 
 
 def _files(asked: Asked, profile: "Profile") -> Piece:
     from sightline.answers.launched import launch_parts
 
-    query = asked.scenario_query
-    tools = render("files.html", query=query, command=command(asked), text=scenario_text(asked))
-    return joined(_parts(*launch_parts(profile.scenario)), tools)
+    typed = text(command(asked), "command", file="predict.sh")
+    stated = text(scenario_text(asked), "scenario", file="scenario.yaml")
+    shown = section("Command line", typed, level=3) + section("Scenario", stated, level=3)
+    return joined(_parts(*launch_parts(profile.scenario)), render("files.html", query=asked.scenario_query), shown)
 
 
 def command(asked: Asked) -> str:

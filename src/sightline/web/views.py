@@ -6,8 +6,7 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
@@ -15,12 +14,13 @@ from starlette.routing import Route
 
 from sightline.answers.outline import PERHAPS
 from sightline.commands import COMMANDS
-from sightline.errors import InputError, SightlineError, nearest
+from sightline.errors import InputError, nearest
 from sightline.on_demand import named
 from sightline.render import html
 from sightline.render.html import Drawing, Piece
+from sightline.web.assets import media_type
 from sightline.web.request import Asked
-from sightline.web.security import Refusal, bounded, refused
+from sightline.web.security import bounded, refused
 
 if TYPE_CHECKING:
     from starlette.routing import BaseRoute
@@ -58,8 +58,8 @@ class View:
     """What the script tells the form after each answer: ``{"resolved": {key: text}, "offers": {key: [text]}}``."""
     further: Sequence["BaseRoute"] = ()
     """Further addresses, below its own."""
-    files: Mapping[str, str | None] = field(default_factory=dict)
-    """Names of files of what its job found: which of the result's ``files``; None for the document as JSON."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Names of files of what its job found, and what links to them say: the document as JSON, or the result's."""
     shares_scenario: bool = False
     """Whether it asks about the scenario that other views show too, so that links take it along."""
     is_further: bool = False
@@ -75,7 +75,7 @@ class View:
     @property
     def routes(self) -> Sequence["BaseRoute"]:
         """All addresses below its own."""
-        of_job = [result_file(self.job, name, file) for name, file in self.files.items()] if self.job else []
+        of_job = [result_file(self.job, name) for name in self.files] if self.job else []
         return [*self.further, *of_job]
 
     def takes(self, key: str, task: str = "") -> bool:
@@ -116,49 +116,28 @@ def found(document: Any, piece: "Piece") -> Mapping[str, Any]:
 
 
 def piece_of(result: Mapping[str, Any]) -> "Piece":
-    """Return what the page shows of a result."""
+    """Return what the page shows of a result; that of work which was stopped begins with how far it was."""
     stored = result["piece"]
     charts = {
         name: Drawing(wide=wide, narrow=narrow, label=label) for name, (wide, narrow, label) in stored["charts"].items()
     }
-    return Piece(html=stored["html"], charts=charts)
-
-
-def partial_piece_of(result: Mapping[str, Any]) -> "Piece":
-    """Return what the page shows of work that was stopped, which begins with how far it was."""
+    piece = Piece(html=stored["html"], charts=charts)
+    if "stopped" not in result:
+        return piece
     what, done, total = (result["stopped"][key] for key in ("what", "done", "total"))
     far = f", at {done:,} of {total:,}" if total else ""
     when = f"after {what}" if done == total else f"while {what}{far}"
     said = f"A part of the answer: stopped {when if what else 'at the start'}. It shows what was found until then."
-    return html.joined(html.paragraphs([said], PERHAPS), piece_of(result))
-
-
-_KINDS: Final = {
-    "json": "application/json",
-    "csv": "text/csv; charset=utf-8",
-    "yaml": "application/yaml",
-    "html": "text/html; charset=utf-8",
-    "svg": "image/svg+xml",
-}
-"""Media types by ending."""
+    return html.joined(html.paragraphs([said], PERHAPS), piece)
 
 
 def download(path: str, answer: Callable[[Asked], Response]) -> "BaseRoute":
-    """Return a route below a view's address, answered in a thread; mistakes are told as sentences."""
+    """Return a route below a view's address, answered in a thread."""
 
     async def respond(request: Request) -> Response:
-        return await _answered(request, answer)
+        return await bounded(lambda: answer(Asked.of(request.query_params.multi_items())))
 
     return Route(path, respond)
-
-
-async def _answered(request: Request, answer: Callable[[Asked], Response]) -> Response:
-    try:
-        return await bounded(partial(answer, Asked.of(request.query_params.multi_items())))
-    except SightlineError as error:
-        return refused(error.problems)
-    except Refusal as refusal:
-        return refused(str(refusal), refusal.status)
 
 
 def later(path: str, answer: Callable[[Asked], "Piece"]) -> "BaseRoute":
@@ -171,24 +150,25 @@ def later(path: str, answer: Callable[[Asked], "Piece"]) -> "BaseRoute":
 def attached(text: str, name: str) -> Response:
     """Return a text as a file that browsers save."""
     kept = {"content-disposition": f'attachment; filename="{name}"', "cache-control": "no-store"}
-    return Response(text, media_type=_KINDS[name.rpartition(".")[2]], headers=kept)
+    return Response(text, media_type=media_type(name), headers=kept)
 
 
 NOT_DONE = "this is not done yet, or was forgotten: start it again"
 """What is said where there is no result."""
 
 
-def result_file(job: Callable[[Asked], "Job | None"], name: str, file: str | None) -> "BaseRoute":
-    """Return a route of a file of a job's result: which of its ``files``; None for the document as JSON."""
+def result_file(job: Callable[[Asked], "Job | None"], name: str) -> "BaseRoute":
+    """Return a route of a file of a job's result."""
 
     async def respond(request: Request) -> Response:
-        def answer(asked: Asked) -> Response:
-            work = job(asked)
+        def answer() -> Response:
+            work = job(Asked.of(request.query_params.multi_items()))
             result = request.app.state.jobs.found(work.id) if work else None
-            if result is None or (file is not None and file not in result.get("files", {})):
+            if not result or not (name.endswith(".json") or name in result["files"]):
                 return refused(NOT_DONE, 404)
-            return attached(json.dumps(result["document"], indent=2) if file is None else result["files"][file], name)
+            text = json.dumps(result["document"], indent=2) if name.endswith(".json") else result["files"][name]
+            return attached(text, name)
 
-        return await _answered(request, answer)
+        return await bounded(answer)
 
     return Route(f"/{name}", respond)

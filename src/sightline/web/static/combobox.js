@@ -1,4 +1,6 @@
 // A text that finds what is meant while it is typed: fields of models and devices, and the palette.
+import { made } from "./elements.js";
+
 const form = document.getElementById("ask");
 const MOST = 250;
 /** A list of devices: those before the last, its count, and its name. */
@@ -21,13 +23,6 @@ function matching(rows, text) {
   const last = words.at(-1) ?? "";
   const rank = ({ key }) => (key === last ? 0 : key.startsWith(last) ? 1 : key.includes(last) ? 2 : 3);
   return rows.filter((row) => words.every((word) => row.words.includes(word))).sort((a, b) => rank(a) - rank(b)).slice(0, MOST);
-}
-
-function optionOf(row, id) {
-  const [option, about] = ["li", "span"].map((name) => document.createElement(name));
-  about.textContent = row.about;
-  option.append(row.name, about);
-  return Object.assign(option, { id, role: "option", ariaSelected: "false" });
 }
 
 /**
@@ -63,7 +58,8 @@ export function combobox(input, list, offers, choose, stays = false) {
     const [rows, words] = await offers(text);
     if (mine !== opening || document.activeElement !== input) return;
     shown = matching(rows, words);
-    list.replaceChildren(...shown.map((row, index) => optionOf(row, `${list.id}-${index}`)));
+    list.replaceChildren(...shown.map((row, index) => 
+      made("li", { id: `${list.id}-${index}`, role: "option", ariaSelected: "false" }, row.name, made("span", {}, row.about))));
     toggle(shown.length > 0);
     mark(stays ? 0 : shown.findIndex((row) => row.name === input.value));
   }
@@ -99,8 +95,7 @@ export function combobox(input, list, offers, choose, stays = false) {
 /** Makes a combobox of a field that names entries, which is judged when it is left, or by Enter or a choice. */
 function equip(input) {
   const kinds = { models: ["models"], devices: ["devices"], clusters: ["devices", "clusters"] }[input.dataset.entries];
-  const list = document.createElement("ul");
-  list.popover = "manual";
+  const list = made("ul", { popover: "manual" });
   input.after(list);
   input.dataset.settles = "";
   let settled = input.value;

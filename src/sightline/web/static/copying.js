@@ -1,5 +1,9 @@
-// What buttons copy, and what they say of it.
+// Texts that can be copied and saved, and what buttons say of it.
+import { save } from "./charts.js";
+import { made } from "./elements.js";
+
 const SAYS_MS = 1500;
+const answer = document.getElementById("answer");
 
 /** Copies a text; where the browser does not allow it, the element that shows it is selected for the reader to copy. */
 export async function copy(button, text, shownIn = null) {
@@ -13,3 +17,16 @@ export async function copy(button, text, shownIn = null) {
   }
   setTimeout(() => { button.textContent = said; }, SAYS_MS);
 }
+
+function equip() {
+  for (const text of answer.querySelectorAll("pre[data-file]:not(.tools + *)")) {
+    const name = text.dataset.file;
+    const copies = made("button", { type: "button", ariaLabel: `copy ${name}`, onclick: () => copy(copies, text.textContent, text) }, "Copy");
+    const saves = made("button", { type: "button", ariaLabel: `save ${name}` }, "Save");
+    saves.onclick = () => save(name.replaceAll("/", "-"), URL.createObjectURL(new Blob([text.textContent], { type: "text/plain" })));
+    text.before(made("div", { className: "tools" }, copies, saves));
+  }
+}
+
+answer.addEventListener("answered", equip);
+equip();

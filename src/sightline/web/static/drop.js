@@ -1,4 +1,5 @@
 // Files that are dropped on the page, pasted into it or chosen: the server tells what they are and where they are shown.
+import { made } from "./elements.js";
 
 const MEGA = 1e6;
 const KEPT = "opened";
@@ -10,18 +11,10 @@ const status = document.getElementById("status");
 function say(text, remarks = [], isBad = false) {
   document.getElementById("opened")?.remove();
   if (!text) return;
-  const line = document.createElement("p");
-  line.id = "opened";
-  line.setAttribute("role", "status");
-  line.className = isBad ? "status bad" : "status";
-  line.textContent = text;
-  if (remarks.length) {
-    const more = document.createElement("details");
-    more.append(document.createElement("summary"), ...remarks.map((one) => Object.assign(document.createElement("div"), { textContent: one })));
-    more.firstChild.textContent = `${remarks.length} remarks on how it was read`;
-    line.append(more);
-  }
-  if (status) status.after(line); else document.querySelector("main").prepend(line);
+  const line = made("p", { id: "opened", role: "status", className: isBad ? "status bad" : "status" }, text);
+  const told = made("summary", {}, `${remarks.length} remarks on how it was read`);
+  if (remarks.length) line.append(made("details", {}, told, ...remarks.map((one) => made("div", {}, one))));
+  status.after(line);
 }
 
 /** Sends a file with the scenario of the page, and goes to the address that shows it; `more` are further parameters. */
@@ -46,11 +39,11 @@ export function openFile(file, more = {}) {
   sending.send(file);
 }
 
-const chooser = Object.assign(document.createElement("input"), { type: "file" });
+const chooser = made("input", { type: "file" });
 chooser.addEventListener("change", () => { if (chooser.files.length) openFile(chooser.files[0]); chooser.value = ""; });
 button.addEventListener("click", () => chooser.click());
 
-const over = Object.assign(document.createElement("div"), { className: "drop", textContent: "Drop to open" });
+const over = made("div", { className: "drop" }, "Drop to open");
 const isFile = (event) => event.dataTransfer?.types.includes("Files");
 document.addEventListener("dragover", (event) => { if (isFile(event)) { event.preventDefault(); document.body.append(over); } });
 document.addEventListener("dragleave", (event) => { if (!event.relatedTarget) over.remove(); });

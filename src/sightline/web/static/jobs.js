@@ -1,4 +1,5 @@
 // Long work: started, followed and stopped from the view that asked for it, and seen from any other in the header.
+import { made } from "./elements.js";
 
 const SILENT = "The server does not answer; what is finished is kept. This goes on once `sightline ui` runs again.";
 /** Milliseconds between two looks: at work of this view, at that of another, and at a server that does not answer. */
@@ -28,15 +29,9 @@ async function look() {
   if (mine !== looking) return;
   for (const [id, told] of [...followed]) told(jobs && (jobs.find((job) => job.id === id) ?? null), jobs === null);
   if (jobs) list(jobs);
-  place?.querySelector(".problem")?.toggleAttribute("hidden", jobs !== null);
+  place.querySelector(".problem")?.toggleAttribute("hidden", jobs !== null);
   const runs = followed.size > 0 || [...shown.values()].some((one) => !one.job.ended);
   if (runs) next = setTimeout(look, jobs === null ? SILENT_MS : followed.size ? OWN_MS : OTHER_MS);
-}
-
-function made(kind, values = {}, ...children) {
-  const found = Object.assign(document.createElement(kind), values);
-  found.append(...children);
-  return found;
 }
 
 function bar(element, share) {
@@ -47,7 +42,6 @@ const place = document.getElementById("jobs");
 
 /** Shows jobs in the header; a job keeps its element, so that nothing is taken from below a pointer. */
 function list(jobs) {
-  if (!place) return;
   const before = new Map(shown);
   shown.clear();
   for (const job of jobs) {
@@ -80,10 +74,8 @@ function list(jobs) {
 
 function itemOf(job) {
   const name = job.address ? made("a", { href: job.address, textContent: job.name }) : made("b", { textContent: job.name });
-  const stop = made("button", { type: "button", textContent: "Stop", onclick: () => end(job.id) });
-  stop.setAttribute("aria-label", `stop ${job.name}`);
-  const progress = made("progress", { max: 1 });
-  progress.setAttribute("aria-label", `how far ${job.name} is`);
+  const stop = made("button", { type: "button", textContent: "Stop", ariaLabel: `stop ${job.name}`, onclick: () => end(job.id) });
+  const progress = made("progress", { max: 1, ariaLabel: `how far ${job.name} is` });
   return made("li", {}, name, progress, made("span", { className: "faint" }), stop);
 }
 

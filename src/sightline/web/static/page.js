@@ -1,6 +1,7 @@
 // The page follows its form: each change asks for the answer anew, draws it, and becomes the address.
 import { draw, NARROW } from "./charts.js";
 import { copy } from "./copying.js";
+import { made } from "./elements.js";
 import { followJob } from "./jobs.js";
 import "./sorting.js";
 
@@ -36,26 +37,18 @@ function query() {
 
 /** Tells how the answer is; what nobody has to see is for screen readers alone. */
 function say(text, isSeen = true) {
-  if (!status) return;
-  status.textContent = text;
+  if (status.textContent !== text) status.textContent = text;
   status.classList.toggle("unseen", !isSeen);
 }
 
-/** A pasted model stands in place of a named one, which is not sent then. */
-function followConfig() {
+/** Fields that another one leaves no room for are neither shown nor sent; nor is a named model beside a pasted one. */
+function followChoices() {
   const [named, pasted] = ["model", "config"].map((name) => form.elements.namedItem(name));
   if (named && pasted) named.disabled = pasted.value.trim() !== "";
-}
-
-/** Fields that the task does not have are neither shown nor sent. */
-function followTask() {
-  followConfig();
-  const task = form.elements.namedItem("workload.task")?.value;
-  if (!task) return;
-  for (const field of form.querySelectorAll("[data-tasks]")) {
-    const has = field.dataset.tasks.split(" ").includes(task);
-    field.hidden = !has;
-    for (const control of field.querySelectorAll("input, select")) control.disabled = !has;
+  for (const field of form.querySelectorAll("[data-when]")) {
+    const [key, ...values] = field.dataset.when.split("|");
+    field.hidden = !values.includes(form.elements.namedItem(key).value);
+    for (const control of field.querySelectorAll("input, select")) control.disabled = field.hidden;
   }
 }
 
@@ -76,7 +69,7 @@ function fill(asked) {
     if (named.has(key)) continue;
     if (key.includes(".") && more) more.value += `${more.value ? "\n" : ""}${key}: ${value}`; else setOption(key, value);
   }
-  followTask();
+  followChoices();
   form.dispatchEvent(new Event("filled"));
 }
 
@@ -84,10 +77,13 @@ function fill(asked) {
 function setOption(name, value) {
   const control = form.elements.namedItem(name);
   if (control) { control.value = value; return; }
-  const added = document.createElement("input");
-  Object.assign(added, { type: "hidden", name, value });
+  const added = made("input", { type: "hidden", name, value });
   added.dataset.option = "";
   form.append(added);
+}
+
+function unfold(control) {
+  for (let around = control.closest("details"); around; around = around.parentElement.closest("details")) around.open = true;
 }
 
 /** Opens what a field lies in, and goes to it. */
@@ -95,7 +91,7 @@ function goTo(key) {
   const control = controlOf(key);
   if (!control) return;
   openForm(true);
-  for (let around = control.closest("details"); around; around = around.parentElement.closest("details")) around.open = true;
+  unfold(control);
   if (!control.checkVisibility()) control.closest("fieldset").querySelector(".left-out").open = true;
   control.focus();
   control.select?.();
@@ -134,7 +130,7 @@ function placeProblems(found) {
     place.textContent = one.textContent;
     control.setAttribute("aria-invalid", "true");
     control.setAttribute("aria-describedby", place.id);
-    for (let around = control.closest("details"); around; around = around.parentElement.closest("details")) around.open = true;
+    unfold(control);
   }
   for (const one of found.querySelectorAll(".problems li")) left.push(one.textContent);
   return left;
@@ -142,31 +138,23 @@ function placeProblems(found) {
 
 function showRemaining(sentences) {
   document.getElementById("problems")?.remove();
-  if (!sentences.length) return;
-  const list = document.createElement("ul");
-  list.id = "problems";
-  list.className = "problems";
-  for (const sentence of sentences) {
-    const item = document.createElement("li");
-    item.textContent = sentence;
-    list.append(item);
-  }
-  answer.before(list);
+  const items = sentences.map((one) => made("li", {}, one));
+  if (items.length) answer.before(made("ul", { id: "problems", className: "problems" }, ...items));
 }
 
+/** What the server tells the form beside an answer. */
+const state = () => JSON.parse(answer.querySelector(".form-state")?.textContent ?? "{}");
+
 /** What the framework and the defaults make of fields that nobody filled in. */
-function tellForm(state) {
-  for (const [key, text] of Object.entries(state.resolved ?? {})) {
+function tellForm() {
+  const { resolved = {}, offers = {} } = form ? state() : {};
+  for (const [key, text] of Object.entries(resolved)) {
     const control = controlOf(key);
     if (!control || control.name !== key) continue;
-    if (control.tagName === "SELECT") {
-      const auto = control.querySelector('option[value=""]');
-      if (auto) auto.textContent = `auto: ${text}`;
-    } else {
-      control.placeholder = `auto: ${text}`;
-    }
+    const auto = control.querySelector('option[value=""]');
+    if (auto) auto.textContent = `auto: ${text}`; else control.placeholder = `auto: ${text}`;
   }
-  for (const [key, offered] of Object.entries(state.offers ?? {})) {
+  for (const [key, offered] of Object.entries(offers)) {
     for (const option of controlOf(key)?.options ?? []) {
       option.disabled = option.value !== "" && !offered.includes(option.value);
     }
@@ -185,8 +173,7 @@ async function show(found, isCurrent) {
   const focused = answer.contains(document.activeElement) ? document.activeElement.id : "";
   answer.replaceChildren(...found.childNodes);
   if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
-  const state = answer.querySelector(".form-state");
-  if (state && form) tellForm(JSON.parse(state.textContent));
+  tellForm();
   await draw(answer);
   answer.dispatchEvent(new CustomEvent("answered", { bubbles: true }));
 }
@@ -213,8 +200,7 @@ async function ask(step = false) {
   const later = setTimeout(() => isCurrent() && say("Working ..."), 400);
   try {
     const response = await fetch(`${location.pathname}?${asked}&fragment=1${NARROW.matches ? "" : "&wide=1"}`, { signal: mine.signal });
-    const found = document.createElement("div");
-    found.innerHTML = await response.text();
+    const found = made("div", { innerHTML: await response.text() });
     await waitWhile(() => isCurrent() && isHeld());
     if (!isCurrent()) return;
     if (starts) pressed = null;
@@ -253,19 +239,10 @@ async function ask(step = false) {
 
 /** Long work stands above the answer before it, until it is done. */
 function showJob(job, starts) {
-  const place = jobPlace();
+  const place = document.getElementById("job") ?? made("div", { id: "job" });
+  answer.before(place);
   place.replaceChildren(job);
   followJob(place, ask, starts);
-}
-
-function jobPlace() {
-  let place = document.getElementById("job");
-  if (!place) {
-    place = document.createElement("div");
-    place.id = "job";
-    answer.before(place);
-  }
-  return place;
 }
 
 /** Links to other views take the scenario along, each what it takes of it. */
@@ -302,14 +279,8 @@ function changed(control, isSettled) {
 
 const isAsking = () => waiting !== 0 || answer.hasAttribute("aria-busy");
 
-/** Follows a link to another view once it has what was just typed. */
-async function follow(link) {
-  await waitWhile(isAsking);
-  location.assign(link.href);
-}
-
 if (form) {
-  followTask();
+  followChoices();
   for (const [key, value] of new URLSearchParams(location.search)) {
     if (!key.includes(".") && !form.elements.namedItem(key)) setOption(key, value);
   }
@@ -318,7 +289,7 @@ if (form) {
     const control = event.target;
     if (control.form !== form || control.dataset.slides) return;
     if (control.dataset.clears) setOption(control.dataset.clears, "");
-    followTask();
+    followChoices();
     changed(control, true);
   });
   document.addEventListener("input", (event) => {
@@ -359,9 +330,9 @@ document.addEventListener("click", (event) => {
     if (link.pathname === location.pathname && answer.contains(link)) {
       event.preventDefault();
       showAddress(link.search);
-    } else if (link.dataset.view && isAsking()) {
+    } else if (link.dataset.view && isAsking()) {  // it is to have what was just typed
       event.preventDefault();
-      follow(link);
+      waitWhile(isAsking).then(() => location.assign(link.href));
     }
   }
   const button = event.target.closest?.("button");
@@ -402,17 +373,24 @@ async function fillLater(isCurrent, milliseconds) {
   }
 }
 
-if (answer) {
-  NARROW.addEventListener("change", () => ask());
-  const state = answer.querySelector(".form-state");
-  if (state && form) tellForm(JSON.parse(state.textContent));
-  if (form && location.search) remember(query());
-  shareScenario(answer);
-  await draw(answer);
-  // A link to work that is not done yet does it; a view that was only opened, alone or from another one, does not.
-  const job = answer.querySelector("form.job");
-  const isAsked = location.search !== "" && location.hash !== OPENED;
-  if (job) showJob(job, isAsked && ["new", "interrupted"].includes(job.dataset.state));
-  fillLater(() => asking === null, 0).catch(() => {});
-  document.documentElement.dataset.drawn = "1";
-}
+/** An answer that changes by itself is asked for again while somebody sees it, and once more after its end. */
+let wasLive = false;
+setInterval(() => {
+  const isRead = document.hidden || !getSelection().isCollapsed;
+  const isLive = state().live === true;
+  if (isRead || isAsking() || !(isLive || wasLive)) return;
+  wasLive = isLive;
+  ask();
+}, 1000);
+
+NARROW.addEventListener("change", () => ask());
+tellForm();
+if (form && location.search) remember(query());
+shareScenario(answer);
+await draw(answer);
+// A link to work that is not done yet does it; a view that was only opened, alone or from another one, does not.
+const job = answer.querySelector("form.job");
+const isAsked = location.search !== "" && location.hash !== OPENED;
+if (job) showJob(job, isAsked && ["new", "interrupted"].includes(job.dataset.state));
+fillLater(() => asking === null, 0).catch(() => {});
+document.documentElement.dataset.drawn = "1";

@@ -1,5 +1,6 @@
 // Ctrl-K: views, actions of the page, models and devices for the scenario at hand, and all of the catalog, by their names.
 import { catalog, combobox, withCount } from "./combobox.js";
+import { made } from "./elements.js";
 
 const form = document.getElementById("ask");
 const PRESSED = "button, a.button, a[role=tab], #answer a[href^='/plan?'], [data-action]";
@@ -32,9 +33,9 @@ function use(entry) {
   }, entry)];
 }
 
-const dialog = Object.assign(document.createElement("dialog"), { className: "palette", ariaLabel: "Search" });
-const [input, list] = ["input", "ul"].map((name) => dialog.appendChild(document.createElement(name)));
-input.placeholder = input.ariaLabel = "View, model, device, action or catalog entry";
+const SOUGHT = "View, model, device, action or catalog entry";
+const [input, list] = [made("input", { placeholder: SOUGHT, ariaLabel: SOUGHT }), made("ul")];
+const dialog = made("dialog", { className: "palette", ariaLabel: "Search" }, input, list);
 document.body.append(dialog);
 
 const open = combobox(input, list, async (text) => {

@@ -1,4 +1,6 @@
 // Tables whose cells know their figures are sorted by a press on a heading; what is not known comes last.
+import { made } from "./elements.js";
+
 const answer = document.getElementById("answer");
 
 function value(row, column) {
@@ -18,10 +20,8 @@ function sort(table, heading) {
 
 function equip() {
   for (const heading of answer.querySelectorAll("table:has([data-value]) th:not(:has(.sort))")) {
-    const button = Object.assign(document.createElement("button"), { type: "button", className: "sort" });
-    button.append(...heading.childNodes);
-    button.addEventListener("click", () => sort(heading.closest("table"), heading));
-    heading.append(button);
+    const onclick = () => sort(heading.closest("table"), heading);
+    heading.append(made("button", { type: "button", className: "sort", onclick }, ...heading.childNodes));
   }
 }
 

@@ -1,6 +1,7 @@
 // What every view has: undo, and the tray of the last scenarios.
 import "./combobox.js";
 import "./drop.js";
+import { made } from "./elements.js";
 import "./fields.js";
 import "./jobs.js";
 import "./palette.js";
@@ -52,30 +53,19 @@ function keep() {
 
 const compared = (a, b) => `/compare?${new URLSearchParams({ a, b })}`;
 
-/** What is other than in the scenario at hand, if that is little. */
+/** What is other than in the scenario at hand, if that is little; what was measured is long. */
 function differences(query) {
   const [one, now] = [new URLSearchParams(query), new URLSearchParams(atHand())];
-  const keys = [...new Set([...one.keys(), ...now.keys()])].filter((key) => one.get(key) !== now.get(key));
+  const keys = [...new Set([...one.keys(), ...now.keys()])].filter((key) => key !== "anchor" && one.get(key) !== now.get(key));
   const words = keys.map((key) => `${key.split(".").at(-1).replaceAll("_", " ")} ${one.get(key) ?? "auto"}`);
   return words.length && words.length <= MOST_NAMED ? words.join(", ") : "";
 }
 
 function chip({ path, query, words }) {
-  const found = document.createElement("span");
-  found.className = "chip";
-  found.draggable = true;
-  const link = document.createElement("a");
-  link.href = `${path}?${query}`;
-  link.textContent = differences(query) || words;
-  link.title = words;
-  found.append(link);
-  if (query !== atHand()) {
-    const against = document.createElement("a");
-    against.href = compared(query, atHand());
-    against.textContent = "vs";
-    against.setAttribute("aria-label", `compare ${words} with the scenario at hand`);
-    found.append(against);
-  }
+  const link = made("a", { href: `${path}?${query}`, title: words }, differences(query) || words);
+  const against = { href: compared(query, atHand()), ariaLabel: `compare ${words} with the scenario at hand` };
+  const found = made("span", { className: "chip", draggable: true }, link);
+  if (query !== atHand()) found.append(made("a", against, "vs"));
   found.addEventListener("dragstart", (event) => event.dataTransfer.setData("text/x-scenario", query));
   found.addEventListener("dragover", (event) => event.preventDefault());
   found.addEventListener("drop", (event) => {
