@@ -57,9 +57,14 @@ function fill(asked) {
   for (const one of form.querySelectorAll("input[type=hidden][data-option]")) one.remove();
   const more = form.elements.namedItem("more");
   if (more) more.value = asked.get("more") ?? "";
+  const task = form.elements.namedItem("workload.task");
+  if (task) task.value = asked.get("workload.task") ?? task.options[0].value;
+  followTask();
   for (const control of form.elements) {
     if (!control.name || control === more || ["button", "submit"].includes(control.type)) continue;
     const value = asked.get(control.name);
+    // What the task does not have keeps the value with which another one begins.
+    if (control.disabled && value === null) continue;
     if (control.type === "radio") { control.checked = value === null ? control.defaultChecked : control.value === value; continue; }
     if (control.tagName === "SELECT" && value && ![...control.options].some((one) => one.value === value)) control.add(new Option(value));
     control.value = value ?? (control.tagName === "SELECT" ? (control.options[0]?.value ?? "") : "");
