@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Final, Literal
 
 from rates_chart import RateMeasured, measured_rates_chart
 
@@ -98,8 +98,22 @@ def main() -> None:
         draw_gallery()
 
 
+_ASKED = "model=llama-3-8b&cluster=64x+h100-sxm-80gb&workload.task=pretrain&workload.sequence_length=8192"
+PAGES: Final[dict[str, tuple[Literal["light", "dark"], str, str]]] = {
+    "page": ("light", "predict", "text=What limits it"),
+    "page-sweep": (
+        "dark",
+        "predict?tab=sweep&vary1=plan.micro_batch&vary2=plan.tensor_parallel&workload.global_batch=256&plan.zero_stage=1&plan.tensor_parallel=2&"
+        + _ASKED,
+        "text=What it depends on",
+    ),
+    "page-plan": ("light", f"plan?workload.global_batch=256&workload.total_tokens=2e12&{_ASKED}", "#answer table"),
+}
+"""Pictures of the page: theme, address, and what is waited for."""
+
+
 def photograph_page() -> None:
-    """Take the picture of the local page, as it starts."""
+    """Take pictures of the local page: as it starts, of a sweep in the dark, and of the best plans."""
     from playwright.sync_api import sync_playwright
 
     command = [sys.executable, "-m", "sightline", "ui", "--port", "0", "--no-browser"]
@@ -107,10 +121,13 @@ def photograph_page() -> None:
         said = server.stdout.readline() if server.stdout else ""
         address = next(word for word in said.split() if word.startswith("http"))
         chromium = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        page = chromium.new_page(viewport={"width": 1280, "height": 860})
-        page.goto(f"{address}predict")
-        page.wait_for_selector("text=What limits it")
-        page.screenshot(path=IMAGES / "page.png")
+        for name, (scheme, query, awaited) in PAGES.items():
+            page = chromium.new_page(viewport={"width": 1280, "height": 860}, color_scheme=scheme)
+            page.goto(f"{address}{query}")
+            page.locator(awaited).first.wait_for()
+            page.wait_for_load_state("networkidle")
+            page.wait_for_timeout(1000)
+            page.screenshot(path=IMAGES / f"{name}.png")
         chromium.close()
         server.terminate()
 
