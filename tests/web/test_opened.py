@@ -116,7 +116,7 @@ def test_a_result_corrects_the_scenario_that_it_was_measured_of(client):
     assert "workload.task" in other.json()["error"]
 
 
-def test_a_measured_step_corrects_other_plans_and_no_other_task():
+def test_a_measured_step_corrects_other_plans_changes_and_comparisons_and_no_other_task(client):
     page = {
         "model": "llama-3-8b",
         "cluster": "8x h100-sxm-80gb",
@@ -128,6 +128,9 @@ def test_a_measured_step_corrects_other_plans_and_no_other_task():
     plain = anchored(Asked(page))
     measured = urlencode({**page, "measured.step_time_s": str(1.3 * plain.step_time_s)})
     assert anchored(Asked({**page, ANCHOR: measured})).step_time_s == pytest.approx(1.3 * plain.step_time_s, rel=0.1)
+    corrected = urlencode({**page, ANCHOR: measured})
+    assert urlencode({ANCHOR: measured}) in client.get(f"/predict/better?{corrected}").text
+    assert "B is 30 %" in client.get("/compare", params={"a": urlencode(page), "b": corrected}).text
     other = {**page, "plan.tensor_parallel": "4"}
     assert anchored(Asked({**other, ANCHOR: measured})).step_time_s > 1.05 * anchored(Asked(other)).step_time_s
     server = {"model": "llama-3-8b", "cluster": "1x h100-sxm-80gb", "workload.task": "generate"}

@@ -139,55 +139,50 @@ def create_api(jobs: Jobs) -> FastAPI:
     api.add_exception_handler(RequestValidationError, _invalid)
     for name, command in COMMANDS.items():
         if command.at_once:
+<<<<<<< HEAD
             _at_once(api, name, named(f"sightline.{command.at_once}"))
+||||||| 0dd91dfe
+            _at_once(api, name, named(command.at_once))
+=======
+            _question(api, name, named(command.at_once), is_job=False)
+>>>>>>> lessweb
         elif command.work and command.is_in_api:
+<<<<<<< HEAD
             _as_job(api, name, named(f"sightline.{command.work}"))
+||||||| 0dd91dfe
+            _as_job(api, name, named(command.work))
+=======
+            _question(api, name, named(command.work), is_job=True)
+>>>>>>> lessweb
     _jobs(api)
     return api
 
 
-def _at_once(api: FastAPI, name: str, work: Work) -> None:
-    """Add a question that is answered at once, in a thread."""
+def _question(api: FastAPI, name: str, work: Work, *, is_job: bool) -> None:
+    """Add a question that is answered at once, in a thread, or as long work; equal requests are the same job."""
 
     async def asked(request: Request, body: Asked) -> Response:
         _check_type(request)
         scenario, options = _parts(body)
-        return _Json(await bounded(lambda: work.run(read([scenario]), work.checked(name, options))))
-
-    told = f"What `sightline {name} FILE --json` prints."
-    api.post(
-        f"/{name}",
-        summary=f"{name} a scenario",
-        description=told,
-        responses=_REFUSALS | _TOO_SLOW,
-        response_model=dict[str, Any] | list[dict[str, Any]],
-        name=name,
-    )(asked)
-
-
-def _as_job(api: FastAPI, kind: str, work: Work) -> None:
-    """Add long work. Equal requests are the same job."""
-
-    async def begun(request: Request, body: Asked) -> Response:
-        _check_type(request)
-        scenario, options = _parts(body)
+        checked = work.checked(name, options)
+        if not is_job:
+            return _Json(await bounded(lambda: work.run(read([scenario]), checked)))
         jobs: Jobs = request.app.state.jobs
-        work.checked(kind, options)
-        job = await anyio.to_thread.run_sync(jobs.start, JobRequest(kind=kind, mapping=scenario, options=options))
+        job = await anyio.to_thread.run_sync(jobs.start, JobRequest(kind=name, mapping=scenario, options=options))
         return _Json(_state(jobs, job), 200 if job.state == "done" else 202)
 
-    told = f"Starts `sightline {kind} FILE --json` as a job, or returns the one that was asked the same."
+    said = "Starts `sightline {} FILE --json` as a job, or returns the one that was asked the same."
     accepted: dict[int | str, dict[str, Any]] = {
         202: {"model": JobState, "description": "The job was started or runs."}
     }
     api.post(
-        f"/{kind}",
-        summary=f"{kind} as a job",
-        description=told,
-        responses={**_REFUSALS, **accepted},
-        response_model=JobState,
-        name=kind,
-    )(begun)
+        f"/{name}",
+        summary=f"{name} as a job" if is_job else f"{name} a scenario",
+        description=(said if is_job else "What `sightline {} FILE --json` prints.").format(name),
+        responses=_REFUSALS | (accepted if is_job else _TOO_SLOW),
+        response_model=JobState if is_job else dict[str, Any] | list[dict[str, Any]],
+        name=name,
+    )(asked)
 
 
 def _jobs(api: FastAPI) -> None:

@@ -59,7 +59,6 @@ def validated(mapping: Mapping[str, Any], _: Mapping[str, Any], progress: Progre
 VALIDATE_WORK: Final = Work(validated)
 VALIDATE: Final = View(
     name="validate",
-    title="Validate",
     about="Suites of published results, each with our predictions and their errors.",
     job=validation_job,
     context=suites,
@@ -99,7 +98,6 @@ def reproduce_source(mapping: Mapping[str, Any], _: Mapping[str, Any], progress:
 REPRODUCE_WORK: Final = Work(reproduce_source)
 REPRODUCE: Final = View(
     name="reproduce",
-    title="Reproduce",
     about="Findings of published studies, with smaller loads; the command line computes them in full.",
     job=reproduction_job,
     context=sources,

@@ -18,7 +18,7 @@ from sightline.render import html
 from sightline.render.html import Piece, folded, outline_piece, paragraphs, text
 from sightline.runs import open_store
 from sightline.web.fields import TRAINING
-from sightline.web.opened import OF_SCENARIO, TRACE, anchored, trace_job
+from sightline.web.opened import TRACE, anchored, trace_job
 from sightline.web.request import Asked, read_one, with_change
 from sightline.web.stored_views import MOST, RUN, find_run, run_address
 from sightline.web.views import View, Work, found
@@ -72,7 +72,6 @@ def context(asked: Asked) -> Mapping[str, Any]:
         "choosers": [(RUN, "stored run", {"": "choose one", **runs}, asked.option(RUN))] if runs else (),
         "submit": "Explain the run",
         "is_of_scenario": not {RUN, TRACE} & asked.values.keys(),
-        "of_scenario": OF_SCENARIO,
     }
 
 
@@ -111,7 +110,6 @@ TRACE_WORK: Final = Work(explain_trace, ("name",))
 """Its option is what the trace is called by who sent it; no file is looked for under it."""
 VIEW: Final = View(
     name="explain",
-    title="Explain",
     about="What limits a scenario, a run or a trace, where its time goes, and the changes that would help most.",
     answer=answer,
     job=trace_job,

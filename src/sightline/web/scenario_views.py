@@ -171,8 +171,6 @@ def predicted(loaded: "Loaded", options: Mapping[str, Any]) -> Any:
 PREDICTED: Final = Work(predicted, ("nearest",))
 PREDICT: Final = View(
     name="predict",
-    title="Predict",
-    about="Describe a model, a cluster and a plan: the answer follows every change.",
     answer=show_prediction,
     form=prediction_form,
     context=scenario_form,
@@ -192,7 +190,6 @@ PREDICT: Final = View(
 
 COMPARE: Final = View(
     name="compare",
-    title="Compare",
     about="Two scenarios side by side.",
     answer=show_comparison,
     is_further=True,

@@ -206,8 +206,6 @@ def _query(values: Mapping[str, Any]) -> str:
 PLAN_WORK: Final = Work(search_plans, PLAN_OPTIONS)
 PLAN: Final = View(
     name="plan",
-    title="Plan",
-    about="Name a model and a cluster: the best plan is searched among all that are possible.",
     job=plan_job,
     context=plan_form,
     files={"plans.json": "JSON", "plans.csv": "CSV"},
@@ -343,7 +341,6 @@ def _again(mapping: Mapping[str, Any], options: Mapping[str, Any]) -> "Piece":
 EXPLORE_WORK: Final = Work(run_study, ("quick", "view"))
 EXPLORE: Final = View(
     name="explore",
-    title="Explore",
     about="Make hardware a variable: what a device, memory, network or node would bring, and what binds where.",
     job=study_job,
     context=study_form,

@@ -198,8 +198,6 @@ def is_short(request: Request) -> bool:
 WORK: Final = Work(simulate_loads, ("capacity", "intervals", "think_time", ANCHOR))
 VIEW: Final = View(
     name="serve",
-    title="Serve",
-    about="Put a load on an engine: what users wait for, and how much it can take.",
     job=job,
     begins=is_short,
     context=context,

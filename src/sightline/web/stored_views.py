@@ -112,7 +112,6 @@ def _chosen(field: str, asked: Asked, store: "Store") -> str:
 
 RUNS: Final = View(
     name="runs",
-    title="Runs",
     about="What was measured and watched: open a run, or compare it with another one or with its prediction.",
     answer=show_runs,
     context=run_choices,
@@ -152,7 +151,6 @@ def job_form(asked: Asked) -> Mapping[str, Any]:
 
 WATCH: Final = View(
     name="watch",
-    title="Watch",
     about="Jobs that were or are being watched: what a step takes, what was predicted, and what to change.",
     answer=show_jobs,
     form=job_form,
@@ -254,7 +252,6 @@ def send_index(_: Asked) -> Response:
 
 CATALOG: Final = View(
     name="catalog",
-    title="Catalog",
     about="What predictions rest on: every figure with its source, date and kind of evidence.",
     answer=show_catalog,
     context=catalog_kinds,

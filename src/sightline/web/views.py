@@ -40,10 +40,9 @@ class View:
     """
 
     name: str
-    """First part of its address."""
-    title: str
-    about: str
-    """One sentence below the title."""
+    """First part of its address; its title, but for the case."""
+    about: str = ""
+    """One sentence below the title, where no sentence tells the scenario."""
     answer: Callable[[Asked], "Piece"] | None = None
     """What is shown for what an address asks. Runs in a thread. Raises `InputError` for mistakes, which are shown next
     to the fields that they name."""
@@ -71,6 +70,11 @@ class View:
 
     tasks: tuple[str, ...] = ()
     """Those that it answers; links to it take only the model and the cluster of others along. Empty for all."""
+
+    @property
+    def title(self) -> str:
+        """What the page calls it."""
+        return self.name.capitalize()
 
     @property
     def routes(self) -> Sequence["BaseRoute"]:

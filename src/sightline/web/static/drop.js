@@ -18,7 +18,7 @@ function say(text, remarks = [], isBad = false) {
 }
 
 /** Sends a file with the scenario of the page, and goes to the address that shows it; `more` are further parameters. */
-export function openFile(file, more = {}) {
+function openFile(file, more = {}) {
   const most = Number(button.dataset.most);
   if (file.size > most) {
     say(`${file.name} has ${(file.size / MEGA).toFixed(0)} MB; allowed here: ${(most / MEGA).toFixed(0)} MB, packed by gzip or not. The command line has no such bound.`, [], true);
@@ -42,6 +42,14 @@ export function openFile(file, more = {}) {
 const chooser = made("input", { type: "file" });
 chooser.addEventListener("change", () => { if (chooser.files.length) openFile(chooser.files[0]); chooser.value = ""; });
 button.addEventListener("click", () => chooser.click());
+
+// A trace is sent as every file is that is opened; only in its own form it may be said to be of the scenario.
+const traced = document.getElementById("trace");
+traced?.removeAttribute("hidden");
+traced?.addEventListener("submit", (event) => {
+  event.preventDefault();
+  openFile(traced.querySelector("#f-trace").files[0], traced.querySelector("#f-trace-of")?.checked ? { of_scenario: "yes" } : {});
+});
 
 const over = made("div", { className: "drop" }, "Drop to open");
 const isFile = (event) => event.dataTransfer?.types.includes("Files");
