@@ -301,3 +301,16 @@ def flatten(mapping: Mapping[str, Any], prefix: str = "", separator: str = ".") 
         else:
             flat[f"{prefix}{key}"] = value
     return flat
+
+
+def grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
+    """Return the values of each key, in the order in which keys come first."""
+    found: dict[K, list[V]] = {}
+    for key, value in pairs:
+        found.setdefault(key, []).append(value)
+    return found
+
+
+def sums(pairs: Iterable[tuple[K, float]]) -> dict[K, float]:
+    """Return the sum of the numbers of each key, in the order in which keys come first."""
+    return {key: sum(numbers) for key, numbers in grouped(pairs).items()}

@@ -29,6 +29,20 @@ def test_durations_take_the_unit_that_suits_them(value, text):
 
 
 @pytest.mark.parametrize(
+    ("ends", "text"),
+    [
+        ((0.2, 0.3), "200 to 300 ms"),
+        ((0.152, 53.0), "152 ms to 53.0 s"),
+        ((0.2, 0.2), "200 ms"),
+        ((0.2, None), "at least 200 ms"),
+        ((4.0, 5.0, ""), "4.00 to 5.00"),
+    ],
+)
+def test_ends_of_an_interval_share_a_unit_unless_they_are_far_apart(ends, text):
+    assert units.span(*ends) == text
+
+
+@pytest.mark.parametrize(
     ("value", "text"),
     [(0, "0 B"), (512, "512 B"), (80 * 2**30, "80.0 GiB"), (1.5 * 2**20, "1.50 MiB"), (3 * 2**40, "3.00 TiB")],
 )

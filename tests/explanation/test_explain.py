@@ -344,6 +344,7 @@ def test_waiting_for_the_longest_sample_is_a_limit_of_its_own_and_has_remedies()
     assert "pack" in said
     assert "cut samples" in said
     assert "batches of about equal length" in said
+    assert len(found.to_dict()["advice"]) == len(found.advice)
     (packed,) = (one for one in found.advice if "workload.packing" in one.set)
     rates = [sl.predict(sl.load(UNEVEN, settings)).tokens_per_s for settings in ({}, packed.set)]
     assert packed.gain == pytest.approx(1.0 - rates[0] / rates[1])

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sightline as sl
-from sightline.planning.ranking import dominated, front_of, spread_over
+from sightline.planning.ranking import best_in_words, dominated, front_of, spread_over
 
 FIGURES = st.integers(0, 4) | st.just(float("inf"))
 NUMBERS = st.floats(min_value=1.0, max_value=1e6)
@@ -71,3 +71,8 @@ def test_a_front_has_as_many_plans_as_are_asked_for():
     assert short.pareto == tuple(range(5))
     for place in (0, -1):
         assert short.plans[place].value == long.plans[place].value
+
+
+def test_the_best_of_a_search_that_goes_on_names_its_degrees():
+    plan = {"tensor_parallel": 8, "pipeline_parallel": 1, "expert_parallel": 4}
+    assert best_in_words("5.7 requests/s", plan) == "5.7 requests/s, tp 8, ep 4"

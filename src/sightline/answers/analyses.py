@@ -7,6 +7,7 @@ from sightline.answers import labels, summary, units
 from sightline.answers import outline as out
 from sightline.answers.changes import Linking, what_to_change
 from sightline.answers.profile import bound_by, costs, fits, profile_outline, short_answer, timed
+from sightline.content import grouped
 from sightline.explanation.advice import LABELS
 from sightline.explanation.answer import Advice, Explanation
 from sightline.prediction.roofline_table import RooflineRow, RooflineTable
@@ -187,10 +188,7 @@ def _seconds(rows: Iterable[Row]) -> float:
 
 def _grouped(rows: Iterable[Row], key: Callable[[Row], str]) -> list[tuple[str, list[Row]]]:
     """Rows that take time by what they share, longest first."""
-    by: dict[str, list[Row]] = {}
-    for row in rows:
-        if float(row.exposed_s) > 0:
-            by.setdefault(key(row), []).append(row)
+    by = grouped((key(row), row) for row in rows if float(row.exposed_s) > 0)
     return sorted(by.items(), key=lambda item: -_seconds(item[1]))
 
 

@@ -37,58 +37,6 @@ def _amount(priced: Mapping[str, Any]) -> str:
     return f"{float(str(priced['price']).removesuffix(' USD/hour')):.2f}"
 
 
-TECHNOLOGY_COLUMNS: Mapping[str, Mapping[str, str]] = {
-    "nodes": {
-        "year": "year",
-        "logic": "vendor.logic_density",
-        "SRAM": "vendor.sram_density",
-        "energy relative to 7 nm": "vendor.energy",
-        "speed relative to 7 nm": "vendor.speed",
-        "wafer": "wafer_price",
-    },
-    "dies": {
-        "node": "node",
-        "area": "die_area",
-        "units": "units",
-        "enabled": "enabled_units",
-        "clock": "frequency",
-        "memory": "memory",
-        "stacks": "stacks",
-    },
-    "memories": {
-        "year": "year",
-        "per pin": "pin_rate",
-        "pins": "pins",
-        "per stack or chip": "bandwidth",
-        "capacity": "capacity",
-        "energy": "energy",
-        "die edge": "edge",
-        "die area": "area",
-    },
-    "links": {
-        "year": "year",
-        "per link": "bandwidth",
-        "lanes": "lanes",
-        "per device": "device_bandwidth",
-        "energy": "energy",
-        "die edge": "edge",
-        "die area": "area",
-        "latency": "latency",
-    },
-    "launches": {
-        "date": "date",
-        "price": "price",
-        "fp32 TFLOP/s": "fp32",
-        "fp16 matrix TFLOP/s": "fp16",
-        "memory": "memory",
-        "bandwidth": "memory_bandwidth",
-        "tdp": "tdp",
-        "node": "node",
-        "GFLOP/s per USD": "gflops_per_usd",
-    },
-}
-"""Figures worth a column by kind, as those of other kinds."""
-
 _ORDERS: Mapping[str, tuple[str, ...]] = {
     "memories": ("family", "year"),
     "links": ("scope", "year"),
@@ -180,7 +128,54 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "TPOT spread": "constants.tpot_spread",
         "evidence": "evidence",
     },
-    **TECHNOLOGY_COLUMNS,
+    "nodes": {
+        "year": "year",
+        "logic": "vendor.logic_density",
+        "SRAM": "vendor.sram_density",
+        "energy relative to 7 nm": "vendor.energy",
+        "speed relative to 7 nm": "vendor.speed",
+        "wafer": "wafer_price",
+    },
+    "dies": {
+        "node": "node",
+        "area": "die_area",
+        "units": "units",
+        "enabled": "enabled_units",
+        "clock": "frequency",
+        "memory": "memory",
+        "stacks": "stacks",
+    },
+    "memories": {
+        "year": "year",
+        "per pin": "pin_rate",
+        "pins": "pins",
+        "per stack or chip": "bandwidth",
+        "capacity": "capacity",
+        "energy": "energy",
+        "die edge": "edge",
+        "die area": "area",
+    },
+    "links": {
+        "year": "year",
+        "per link": "bandwidth",
+        "lanes": "lanes",
+        "per device": "device_bandwidth",
+        "energy": "energy",
+        "die edge": "edge",
+        "die area": "area",
+        "latency": "latency",
+    },
+    "launches": {
+        "date": "date",
+        "price": "price",
+        "fp32 TFLOP/s": "fp32",
+        "fp16 matrix TFLOP/s": "fp16",
+        "memory": "memory",
+        "bandwidth": "memory_bandwidth",
+        "tdp": "tdp",
+        "node": "node",
+        "GFLOP/s per USD": "gflops_per_usd",
+    },
 }
 """Figures worth a column by kind, under their headings; of several keys the first that an entry has is shown."""
 

@@ -49,7 +49,7 @@ def decision_tables(rows: Sequence[dict[str, Any]]) -> tuple[Rows, Rows, Rows]:
 def _sweep_rows(rows: Sequence[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
     for row in rows:
         large = row["large_sweeps"]
-        order = map(_two, (large["spearman"], large["lowest_spearman"]))
+        order = ("-" if of is None else f"{of:.2f}" for of in (large["spearman"], large["lowest_spearman"]))
         if row["sweeps"]["count"]:
             yield row["source"], *_picks(row["sweeps"]), *_picks(large)[:2], *order
 
@@ -57,10 +57,6 @@ def _sweep_rows(rows: Sequence[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
 def _picks(of: dict[str, Any]) -> tuple[str, str, str]:
     count = of["count"]
     return (str(count), str(of["within_5_percent"]), percent(of["worst_regret"], 1)) if count else ("-", "-", "-")
-
-
-def _two(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
 
 
 def _pair_row(row: dict[str, Any], change: str, of: dict[str, Any]) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from sightline.answers import labels, plan_columns, units
 from sightline.answers.outline import BAD, FAINT, GOOD, PERHAPS
+from sightline.content import grouped
 from sightline.launching.engines.rules import LAUNCH_RULES as SERVER_RULES
 from sightline.launching.training.rules import LAUNCH_RULES
 from sightline.loading import to_mapping
@@ -167,10 +168,7 @@ def ranks(numbers: Sequence[int]) -> str:
 
 def obstacles(plans: Sequence[RankedPlan], most: int = _MOST_OBSTACLES) -> list[str]:
     """Return what frameworks do not offer, a sentence for the plans that it keeps from being launched."""
-    by: dict[str, list[int]] = {}
-    for one in plans:
-        for sentence in one.obstacles:
-            by.setdefault(briefly(sentence), []).append(one.rank)
+    by = grouped((briefly(sentence), one.rank) for one in plans for sentence in one.obstacles)
     found = [f"{ranks(places)} not launchable: {sentence}" for sentence, places in by.items()]
     rest = len(found) - most
     return [*found[:most], *([f"{rest} more reasons"] if rest > 0 else [])]

@@ -9,7 +9,7 @@ from sightline.answers import outline as out
 from sightline.answers import units
 from sightline.answers.profile import profile_outline
 from sightline.answers.units import NOTHING, shown
-from sightline.content import flatten
+from sightline.content import flatten, grouped
 from sightline.errors import SightlineError
 from sightline.profile import SERVING, TASKS, Profile, Task, task_of
 from sightline.profile.metrics import metric_of
@@ -95,8 +95,7 @@ def _headline(run: Run) -> str:
 
 
 def _status(run: Run) -> str:
-    busy = ", contended" if run.environment.get("contended") else ""
-    return run.status.replace("_", " ") + busy
+    return run.status.replace("_", " ") + (", contended" if run.environment.get("contended") else "")
 
 
 def choices(runs: Sequence[Run], now: datetime | None = None) -> list[tuple[str, str]]:
@@ -420,10 +419,7 @@ class _Line(NamedTuple):
 
 def _operators(results: Sequence[Mapping[str, Any]]) -> Iterator[out.Part]:
     """Operators that one run measured, by kind: all of few, of many those that reach most and least."""
-    kinds: dict[str, list[_Line]] = {}
-    for line in _lines(results):
-        kinds.setdefault(line.kind, []).append(line)
-    for kind, lines in kinds.items():
+    for kind, lines in grouped((line.kind, line) for line in _lines(results)).items():
         yield out.Rows(
             title=_title(kind, lines),
             headings=("operator", "time", "FLOP/s", "bytes/s"),

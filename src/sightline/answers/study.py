@@ -127,9 +127,6 @@ def numeric(values: Iterable[Any]) -> bool:
     return bool(there) and all(map(units.is_number, there))
 
 
-_COUNTS = ("tokens", "parameters", "requests", "tokens/s", "requests/s")
-
-
 def columns_of(answer: StudyAnswer, rows: int | None = None) -> list[ShownColumn]:
     """Return the columns that the study shows, of its first ``rows`` only if a number is given."""
     keys = [key for key in answer.shown or answer.columns if key in answer.columns]
@@ -161,7 +158,7 @@ def _headings(quantities: Mapping[str, Quantity]) -> dict[str, str]:
 
 def _cells(quantity: Quantity, values: Sequence[Any], heading: str) -> list[str]:
     """The texts of values; a count does not repeat the heading that says of what."""
-    if quantity.unit in _COUNTS and quantity.unit in heading.split():
+    if quantity.unit in _COUNTED and quantity.unit in heading.split():
         return [quantity.text(one).removesuffix(f" {quantity.unit}") for one in values]
     if not quantity.unit and any(isinstance(value, float) and not value.is_integer() for value in values):
         # Whole numbers among others get as many digits as these.

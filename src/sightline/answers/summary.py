@@ -7,7 +7,7 @@ from typing import Any
 from sightline.answers import units
 from sightline.answers.outline import Column
 from sightline.answers.units import NOTHING
-from sightline.content import flatten
+from sightline.content import flatten, grouped, sums
 from sightline.profile import COMMUNICATION, IDLE_PHASES, MEMORY_PARTS, REFERENCE, SERVING, Profile
 from sightline.profile.results import answer_to_dict
 from sightline.quantities import percent
@@ -213,11 +213,8 @@ def memory(profile: Profile) -> list[Part]:
 
 def modules(profile: Profile) -> list[tuple[str, dict[str, float]]]:
     """Return exposed seconds by module and phase, the module that takes longest first."""
-    table: dict[str, dict[str, float]] = {}
-    for row in profile.rows:
-        cell = table.setdefault(row.module, {})
-        cell[row.phase] = cell.get(row.phase, 0.0) + float(row.exposed_s)
-    ranked = sorted(table.items(), key=lambda item: -sum(item[1].values()))
+    rows = grouped((row.module, (row.phase, float(row.exposed_s))) for row in profile.rows)
+    ranked = sorted(((module, sums(of)) for module, of in rows.items()), key=lambda item: -sum(item[1].values()))
     return [(module, times) for module, times in ranked if sum(times.values()) > 0]
 
 
@@ -227,12 +224,12 @@ def longest_modules(profile: Profile) -> list[Part]:
     Passes of a training step are added up; what is not computed in a pass, such as collectives, and the passes of
     generation have the phase in front.
     """
-    times: dict[tuple[str, str], float] = {}
-    for module, by_phase in modules(profile):
-        for phase, seconds in by_phase.items():
-            if phase not in IDLE_PHASES:
-                key = (_PASSES.get(phase, phase), module)
-                times[key] = times.get(key, 0.0) + seconds
+    times = sums(
+        ((_PASSES.get(phase, phase), module), seconds)
+        for module, by_phase in modules(profile)
+        for phase, seconds in by_phase.items()
+        if phase not in IDLE_PHASES
+    )
     ranked = sorted(((key, s) for key, s in times.items() if s > 0), key=lambda item: -item[1])
     # So few that a prediction stays one screen.
     of_training = _MOST_OF_TRAINING - (len(phases(profile)) > _MANY_PHASES)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sightline.answers import units
 from sightline.answers.outline import FAINT, Charts, Lines, Outline, Rows, Said, Section
 from sightline.answers.profile import evidence_part, rests_on, short_answer
+from sightline.content import grouped
 from sightline.profile import Profile
 from sightline.profile.metrics import metric_of
 from sightline.quantities import counted, percent
@@ -344,10 +345,7 @@ def _tables(cells: Sequence[Cell]) -> Iterator[Rows]:
     """A table of each kind: every choice of a few names, or counts of many."""
     for table in TABLES:
         title, of, what = NAMES[table]
-        by_name: dict[str, list[Cell]] = {}
-        for cell in cells:
-            if cell.table == table:
-                by_name.setdefault(cell.of, []).append(cell)
+        by_name = grouped((cell.of, cell) for cell in cells if cell.table == table)
         if len(by_name) > _FEW:
             counts = [(name, *_counts(own)) for name, own in by_name.items()]
             yield Rows(title=title, headings=(of, *STATUSES), rows=counts, most=_MOST_ROWS)
@@ -381,9 +379,7 @@ def _counts(cells: Sequence[Cell]) -> Iterator[str]:
 def _by_format(cells: Sequence[Cell]) -> Iterator[Sequence[str]]:
     """The formats of each operator by status and what keeps them from a better one; the operator's name once."""
     for what, of_operator in groupby(cells, key=lambda cell: cell.what):
-        formats: dict[tuple[str, str], list[str]] = {}
-        for cell in of_operator:
-            formats.setdefault((cell.status, cell.why), []).append(cell.dtype)
+        formats = grouped(((cell.status, cell.why), cell.dtype) for cell in of_operator)
         name = what
         for status, why in sorted(formats, key=lambda one: STATUSES.index(one[0])):
             yield name, status, ", ".join(formats[status, why]), why

@@ -8,6 +8,7 @@ from sightline.answers import units
 from sightline.answers.analyses import interval_of, whole_name
 from sightline.charts import figure, stacks
 from sightline.charts.drawing import FAINT, INK, LIMIT_COLORS, PAIR, ROW_HEIGHT, SCREEN, Room
+from sightline.content import grouped, sums
 from sightline.explanation.answer import Explanation
 from sightline.explanation.compared import UNKNOWN
 from sightline.explanation.comparison import NO_DIFFERENCE, Comparison, Difference
@@ -55,11 +56,9 @@ def _limits(explanation: Explanation, whole: str, room: Room) -> figure.Panel:
 
 def _modules(explanation: Explanation, whole: str, room: Room) -> figure.Panel:
     """The longest modules, each split by limit."""
-    by: dict[str, dict[str, float]] = {}
-    for row in explanation.rows:
-        if row.module and row.phase not in IDLE_PHASES and float(row.exposed_s) > 0:
-            cell = by.setdefault(row.module, {})
-            cell[row.bound] = cell.get(row.bound, 0.0) + float(row.exposed_s)
+    busy = (row for row in explanation.rows if row.module and row.phase not in IDLE_PHASES and row.exposed_s > 0)
+    rows = grouped((row.module, (row.bound, float(row.exposed_s))) for row in busy)
+    by = {module: sums(of) for module, of in rows.items()}
     bars: stacks.Bars = []
     texts: stacks.Bars = []
     for module, cell in sorted(by.items(), key=lambda item: -sum(item[1].values()))[:_MOST_MODULES]:

@@ -8,6 +8,7 @@ from sightline.charts import stacks
 from sightline.charts.curves import batch_chart
 from sightline.charts.drawing import FAINT, MEMORY_COLORS, OVERLAPPED_COLOR, PHASE_COLORS, SCREEN, WARNING, Room, basis
 from sightline.charts.figure import Group, Panel, beside, specification
+from sightline.content import sums
 from sightline.profile import IDLE_PHASES, SERVING, Profile, overlapped_s
 
 _MOST, _MOST_MODULES = 60, 10
@@ -157,10 +158,7 @@ def _shortened(tables: list[tuple[str, dict[str, float]]]) -> list[tuple[str, di
     """Keep the modules that take longest and add up the rest."""
     if len(tables) <= _MOST_MODULES:
         return tables
-    rest: dict[str, float] = {}
-    for _, times in tables[_MOST_MODULES - 1 :]:
-        for phase, seconds in times.items():
-            rest[phase] = rest.get(phase, 0.0) + seconds
+    rest = sums(item for _, times in tables[_MOST_MODULES - 1 :] for item in times.items())
     return [*tables[: _MOST_MODULES - 1], ("everything else", rest)]
 
 

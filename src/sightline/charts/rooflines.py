@@ -14,6 +14,7 @@ from sightline.answers.analyses import ridges
 from sightline.charts import figure
 from sightline.charts.drawing import FAINT, INK, LINE, PHASE_COLORS, REST, SCREEN, Room, basis, rounded
 from sightline.charts.plan_chart import Box, overlap
+from sightline.content import sums
 from sightline.explanation.limits import peaks_of
 from sightline.prediction.roofline_table import RooflineRow, RooflineTable
 from sightline.profile import IDLE_PHASES, Profile, Row
@@ -133,8 +134,8 @@ def _merged(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
         for key in _SUMS:
             at[key] += float(getattr(row, key))
         at["bound"] = row.bound_level or row.bound
-    for (phase, module, operator), sums in sorted(found.items(), key=lambda pair: -pair[1]["time_s"]):
-        yield {"phase": phase, "module": module, "operator": operator, **sums}
+    for (phase, module, operator), added in sorted(found.items(), key=lambda pair: -pair[1]["time_s"]):
+        yield {"phase": phase, "module": module, "operator": operator, **added}
 
 
 _SUMS = ("flops", "bytes", "network_bytes", "time_s", "exposed_s")
@@ -142,9 +143,7 @@ _SUMS = ("flops", "bytes", "network_bytes", "time_s", "exposed_s")
 
 def _shown_modules(merged: Sequence[Mapping[str, Any]]) -> list[str]:
     """The modules that take longest, which have a shape of their own."""
-    seconds: dict[str, float] = {}
-    for one in merged:
-        seconds[one["module"]] = seconds.get(one["module"], 0.0) + one["time_s"]
+    seconds = sums((one["module"], one["time_s"]) for one in merged)
     return sorted(seconds, key=lambda module: -seconds[module])[:_MOST_MODULES]
 
 

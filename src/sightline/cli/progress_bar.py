@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from time import monotonic
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from sightline.cli.main import INTERRUPTED
 from sightline.cli.output import print_remark
@@ -65,14 +65,10 @@ def _resumed(store: "Store") -> str:
 def end_if_stopped(progress: Progress) -> None:
     """After the answer: if the work was stopped, say how far it came, and end with the exit code of an interruption."""
     if progress.cancelled:
-        _end(progress.state)
+        import typer
 
-
-def _end(state: State) -> NoReturn:
-    import typer
-
-    print_remark(f"interrupted: {_how_far(state)}")
-    raise typer.Exit(INTERRUPTED)
+        print_remark(f"interrupted: {_how_far(progress.state)}")
+        raise typer.Exit(INTERRUPTED)
 
 
 def _how_far(state: State) -> str:

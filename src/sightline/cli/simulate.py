@@ -267,7 +267,7 @@ class _Replay(ProfilesReport):
 
         yield from super().tables()
         if self.rows:
-            yield Outline(title="", parts=[replay_rows(self.rows)])
+            yield Outline(parts=[replay_rows(self.rows)])
 
     def chart(self, *room: Any) -> dict[str, Any] | None:
         """Draw every request as measured and as simulated."""

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from sightline.content import sums
 from sightline.errors import InputError
 from sightline.explanation.advice import NOTHING_HELPS, Tries, memory_sentences, try_changes
 from sightline.explanation.answer import Explanation, Limit
@@ -133,10 +134,7 @@ def _shares(phase: str, rows: Sequence[Row], predicted: Profile | None) -> Mappi
 
 
 def _bounds(rows: Iterable[Row]) -> dict[str, float]:
-    by: dict[str, float] = {}
-    for row in rows:
-        if row.bound in BOUNDS:
-            by[row.bound] = by.get(row.bound, 0.0) + float(row.exposed_s)
+    by = sums((row.bound, float(row.exposed_s)) for row in rows if row.bound in BOUNDS)
     total = sum(by.values())
     return {name: value / total for name, value in by.items()} if total > 0 else {}
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from sightline import catalog
+from sightline.content import grouped
 from sightline.launching.engines.rules import STATED, refusals
 from sightline.launching.registry import obstacles
 from sightline.planning import heterogeneous_search
@@ -337,9 +338,8 @@ def with_rationale(answer: PlanAnswer, searched: Searched, command: str) -> Plan
 def _other_uses(best: Profile, key: str, searched: Searched) -> list[Neighbour]:
     """The best plan of each other choice of devices, and of each other use of several kinds."""
     alone = (search_equal([part], searched.objective, searched.limits, top=1).plans for part in searched.parts)
-    by_use: dict[str, list[Profile]] = {}
-    for profile in (*searched.listed.plans, *(one.profile for plans in alone for one in plans)):
-        by_use.setdefault(str(_use(profile)), []).append(profile)
+    every = (*searched.listed.plans, *(one.profile for plans in alone for one in plans))
+    by_use = grouped((str(_use(profile)), profile) for profile in every)
 
     def value(profile: Profile) -> float:
         return float(small(key, profile) or 0.0)

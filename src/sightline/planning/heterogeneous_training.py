@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sightline.content import grouped
 from sightline.loading.clusters.cluster import joined
 from sightline.loading.sources import with_settings
 from sightline.planning import heterogeneous_search
@@ -383,10 +384,9 @@ class _Rationale:
     def _clusters(self) -> Iterator[Neighbour]:
         """The best plan of each other part of the cluster, and of each other order of its devices."""
         own = self.best.scenario.cluster.in_words
-        by_words: dict[str, list[Profile]] = {}
         alone = [one.profile for answer in self._searched.alone for one in answer.plans[:1]]
-        for profile in (*(one.predicted() for one in self._searched.listed.plans), *alone):
-            by_words.setdefault(profile.scenario.cluster.in_words, []).append(profile)
+        every = (*(one.predicted() for one in self._searched.listed.plans), *alone)
+        by_words = grouped((profile.scenario.cluster.in_words, profile) for profile in every)
         for words, profiles in by_words.items():
             if words != own:
                 other = self._best_beside(cluster_settings(profiles[0].scenario.cluster), profiles)

@@ -261,12 +261,7 @@ class _Odds:
         return self._cases[of]
 
 
-_DEGREES: Final = {
-    "tp": "tensor_parallel",
-    "pp": "pipeline_parallel",
-    "cp": "context_parallel",
-    "ep": "expert_parallel",
-}
+_DEGREES: Final = {"tp": "tensor", "pp": "pipeline", "cp": "context", "ep": "expert"}
 
 
 def best_in_words(figure: str, plan: Any) -> str:

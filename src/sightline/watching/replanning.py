@@ -125,13 +125,6 @@ def assumptions_of(scenario: Scenario, now: Scenario, question: Mapping[str, Any
     return assumptions
 
 
-def factor_assumption(factor: float) -> list[str]:
-    """Return what is assumed of a step that takes this many times its prediction."""
-    if abs(factor - 1.0) < UNEXPLAINED:
-        return []
-    return [f"every plan takes {factor:.2g} x its prediction, like the current plan"]
-
-
 def no_plan_sentence(now: Scenario, evaluated: int, *, leaves_room: bool) -> str:
     """Return what is said where no plan was found."""
     framework, devices = now.plan.framework.name, int(now.cluster.devices)
@@ -291,10 +284,11 @@ def _answer(search: _Search, question: Mapping[str, Any], assumed: list[str]) ->
     found, present = search.found, search.present
     measured_s, present_s = question.get("measured_s"), None if present is None else float(present.step_time_s)
     factor = measured_s / present_s if measured_s and present_s else 1.0
+    same = f"every plan takes {factor:.2g} x its prediction, like the current plan"
     answer: dict[str, Any] = {
         "present_s": present_s,
         "factor": factor,
-        "assumed": assumed + factor_assumption(factor),
+        "assumed": assumed + [same] * (abs(factor - 1.0) >= UNEXPLAINED),
         "evaluated": found.evaluated,
         "set": {},
         "gain": 0.0,

@@ -142,7 +142,8 @@ class Watch:
         Raises:
             WorkError: transformers is not installed.
         """
-        return callback_of(self)
+        found: WatchCallback = __getattr__("TrainerCallback")(self)
+        return found
 
     def derive(self, scenario: "Callable[[], Scenario]") -> None:
         """Find the scenario after the beginning, and hold the job against its prediction from then on.
@@ -188,17 +189,14 @@ class Watch:
                     f"interrupted; the steps are stored: see them with `sightline runs show {self._id}`"
                 )
 
-    def _forget(self) -> None:
-        """Do nothing more in a process that the job has forked."""
-        self._observer = None
-
 
 _OPEN: "weakref.WeakSet[Watch]" = weakref.WeakSet()
 
 
 def _after_fork() -> None:
+    """Do nothing more in a process that the job has forked."""
     for one in list(_OPEN):
-        one._forget()  # noqa: SLF001 - of this module
+        one._observer = None  # noqa: SLF001 - of this module
     _OPEN.clear()
 
 
@@ -255,16 +253,6 @@ def __getattr__(name: str) -> Any:
     if name != "TrainerCallback":
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
     globals()[name] = found = _made()
-    return found
-
-
-def callback_of(watched: Watch) -> "WatchCallback":
-    """Return the callback of a watch.
-
-    Raises:
-        WorkError: transformers is not installed.
-    """
-    found: WatchCallback = __getattr__("TrainerCallback")(watched)
     return found
 
 

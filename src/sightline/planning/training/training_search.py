@@ -373,7 +373,8 @@ def search_space(
 ) -> tuple[Counts, list[Candidate]]:
     """Return how many plans a space, or some pieces of it, have, and the good ones, the best first."""
     measure = Measure(space=space, availability=request.availability)
-    keeper, known = _keeper(measure, request), bounds or Bounds(space=space)
+    front = Front(figure=_figures(measure, request)) if request.pareto else None
+    keeper, known = front or _first(measure, request), bounds or Bounds(space=space)
     searched = partial(
         search,
         space,
@@ -408,12 +409,8 @@ def search_space(
 
     says = best if request.axes == ("time",) else None
     counts = searched(keeper, scout=scout, pieces=pieces, best=says, progress=progress, until=until)
-    counts.sampled = keeper.sampled if isinstance(keeper, Front) else []
+    counts.sampled = [] if front is None else front.sampled
     return counts, keeper.kept()
-
-
-def _keeper(measure: Measure, request: Request) -> First | Front:
-    return Front(figure=_figures(measure, request)) if request.pareto else _first(measure, request)
 
 
 def _first(measure: Measure, request: Request, limit: float = np.inf) -> First:
