@@ -139,21 +139,9 @@ def create_api(jobs: Jobs) -> FastAPI:
     api.add_exception_handler(RequestValidationError, _invalid)
     for name, command in COMMANDS.items():
         if command.at_once:
-<<<<<<< HEAD
-            _at_once(api, name, named(f"sightline.{command.at_once}"))
-||||||| 0dd91dfe
-            _at_once(api, name, named(command.at_once))
-=======
-            _question(api, name, named(command.at_once), is_job=False)
->>>>>>> lessweb
+            _question(api, name, named(f"sightline.{command.at_once}"), is_job=False)
         elif command.work and command.is_in_api:
-<<<<<<< HEAD
-            _as_job(api, name, named(f"sightline.{command.work}"))
-||||||| 0dd91dfe
-            _as_job(api, name, named(command.work))
-=======
-            _question(api, name, named(command.work), is_job=True)
->>>>>>> lessweb
+            _question(api, name, named(f"sightline.{command.work}"), is_job=True)
     _jobs(api)
     return api
 
