@@ -148,7 +148,7 @@ def swept_chart(
 
 def _line(profiles: Sequence[Profile], values: Sequence[Any], name: str, key: str, title: str, room: Room) -> Panel:
     """A result over one key: a line with its interval over numbers, points with theirs over words."""
-    rows = []
+    rows: list[dict[str, Any]] = []
     for profile, value in zip(profiles, values, strict=True):
         if (of := profile.figure(key)) is not None:
             low, high = ends_of(profile, key, float(of))

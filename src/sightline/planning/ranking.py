@@ -266,6 +266,6 @@ _DEGREES: Final = {"tp": "tensor", "pp": "pipeline", "cp": "context", "ep": "exp
 
 def best_in_words(figure: str, plan: Any) -> str:
     """Return the best of a search that goes on as its figure and degrees, such as ``5.7 requests/s, tp 8``."""
-    value = plan.get if isinstance(plan, Mapping) else lambda name, _: getattr(plan, name, 1)
+    value: Any = plan.get if isinstance(plan, Mapping) else lambda name, _: getattr(plan, name, 1)
     degrees = {short: int(value(f"{name}_parallel", 1) or 1) for short, name in _DEGREES.items()}
     return ", ".join([figure, *(f"{short} {degree}" for short, degree in degrees.items() if degree > 1)])
