@@ -59,7 +59,8 @@ def short_answer(answer: PlanAnswer) -> Iterator[out.Said]:
     best = answer.plans[0]
     yield out.Said(asks="best plan", says=plan_sentences.best_in_words(answer))
     if (interval := best.profile.interval.get(CAPACITY)) is not None:
-        ends = units.span(*interval, "")
+        low, high = interval
+        ends = units.span(float(low), None if high is None else float(high), "")
         rate = units.digits(float(best.profile.capacity_requests_per_s))
         yield out.Said(asks="capacity", says=f"up to {rate} requests per second (80 %: {ends})", kind=out.GOOD)
     first, _, others = plan_sentences.costs(answer).partition(", ")

@@ -290,7 +290,8 @@ def _offers(price: Mapping[str, Any]) -> Rows:
 def meaning_of(kind: str, name: str) -> list[tuple[str, str]]:
     """Return what an entry is read as, where its own keys say it only to those who know the family."""
     if kind != "models":
-        return [(_WORDS[key], text) for key, text in _FOLLOWING.get(kind, lambda _: {})(name).items()]
+        follow = _FOLLOWING.get(kind)
+        return [(_WORDS[key], text) for key, text in follow(name).items()] if follow else []
     from pathlib import Path
 
     from sightline.loading.models import resolve_model

@@ -478,7 +478,7 @@ def _parts_of_run(answer: PlanAnswer, first: RankedPlan, calendar_s: float) -> I
     profile = first.profile
     low, high = profile.interval.get(profile.task.whole, (None, None))
     ends = [calendar_s * float(end) / float(profile.whole_s) for end in (low, high) if end and profile.whole_s]
-    spread = f" (80 %: {units.span(*ends)})" if len(ends) == len((low, high)) else ""
+    spread = f" (80 %: {units.span(ends[0], ends[1])})" if len(ends) == len((low, high)) else ""
     yield f"{units.seconds(calendar_s)}{spread}"
     asked = [plan_columns.leading(answer, axis) for axis in answer.pareto_axes or (answer.objective,)]
     for key in dict.fromkeys(("cost_usd", *asked)):
