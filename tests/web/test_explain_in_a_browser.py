@@ -27,12 +27,12 @@ def test_a_change_is_explained_unfolded_and_advice_opens_predict(browser, stored
         page.wait_for_selector('html[data-answered="1"]')
         assert "plan.zero_stage=3" in page.url
         page.locator("summary", has_text="forward").first.click()
-        page.locator("details[open] details summary").first.click()
+        page.locator("#answer details[open] details summary").first.click()
         assert page.get_by_role("columnheader", name="bound by").first.is_visible()
         said = page.locator("#answer .answer").inner_text()
         screenshot(page, "explain-1280-light")
         assert_accessible(page)
-        page.locator(".advice a").first.click()
+        page.locator(".changes").get_by_role("link", name="Try").first.click()
         page.wait_for_url("**/predict?**")
         ready(page)
         page.go_back()
@@ -62,7 +62,7 @@ def test_a_trace_is_sent_explained_and_seen_again_by_its_link(browser, stored):
         page.get_by_role("button", name="Explain the trace").click()
         page.wait_for_url("**/explain?**trace=**")
         page.wait_for_selector("#answer >> text=Trace slow-loader.json.gz")
-        assert "num_workers" in page.locator("#answer").inner_text()
+        assert "num_workers" in page.locator("#answer").text_content()
         assert page.locator("[id^=explained] svg").count() == 1
         assert_accessible(page)
         screenshot(page, "explain-trace-1280-light")

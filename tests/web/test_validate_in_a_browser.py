@@ -14,6 +14,7 @@ SCENARIO = (
 def test_a_prediction_is_judged_before_suites(page):
     page.goto(f"/predict?{SCENARIO}")
     ready(page)
+    page.get_by_role("navigation", name="Views").get_by_text("More").click()
     page.get_by_role("link", name="Validate", exact=True).click()
     page.wait_for_url("**/validate?**")
     ready(page)
