@@ -38,6 +38,8 @@ def test_a_run_is_opened_and_compared_and_each_state_is_a_link(browser, stored):
         assert page.get_by_label("compared with").input_value() == ids[1]
         screenshot(page, "compare-1280-light")
         page.go_back()
+        page.wait_for_url(f"**/runs?run={ids[0]}")
+        page.go_back()
         page.wait_for_selector("text=4 runs in")
 
 
