@@ -61,10 +61,10 @@ def test_a_press_is_not_lost_when_the_form_moves_below_it(page, button):
 
 
 def test_a_press_is_not_forgotten_when_earlier_work_ends(page, button):
-    events = Gate(page, "/events$")
-    page.goto(ASKED)
+    looks = Gate(page, r"/jobs\?id=")
+    with page.expect_request(re.compile(r"/jobs\?id=")):
+        page.goto(ASKED)
     ready(page)
-    page.get_by_role("button", name="Stop").wait_for()
     question = "rate=60.*fragment=1"
     answers = Gate(page, question)
     page.get_by_label("requests per second").fill("60")
@@ -72,7 +72,7 @@ def test_a_press_is_not_forgotten_when_earlier_work_ends(page, button):
         button.click()
     # The earlier work is done while the answer to the new question is on its way.
     with page.expect_request(re.compile("fragment=1")):
-        events.open()
+        looks.open()
     answers.open()
     page.wait_for_selector("#answer >> text=/poisson at 60/")
 
@@ -88,6 +88,6 @@ def test_work_is_followed_that_the_fields_left_and_came_back_to(page, button):
     for other in ("0", "70"):
         with page.expect_response(re.compile(f"rate={other}&.*fragment=1")):
             rate.fill(other)
-    page.wait_for_selector("#job >> text=/Nothing runs yet/")
+    page.wait_for_selector("#job >> text=/Starting/")
     begun.open()
     page.wait_for_selector("#answer >> text=/poisson at 70/")

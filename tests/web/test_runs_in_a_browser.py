@@ -25,11 +25,10 @@ def test_a_run_is_opened_and_compared_and_each_state_is_a_link(browser, stored):
         screenshot(page, "runs-1280-light")
         page.get_by_role("link", name="a small step", exact=True).click()
         page.wait_for_url(f"**/runs?run={ids[0]}")
-        ready(page)
-        assert page.locator("#answer svg").count() >= 1
+        page.wait_for_selector("#answer svg")
         assert page.get_by_label("run", exact=True).input_value() == ids[0]
         page.get_by_label("compared with").select_option(ids[1])
-        page.wait_for_selector('html[data-answered="1"]')
+        page.wait_for_selector('html[data-answered="2"]')
         assert f"with={ids[1]}" in page.url
         compared = page.locator("#answer .answer").inner_text()
         assert page.locator("#answer svg").count() >= 1
@@ -38,6 +37,8 @@ def test_a_run_is_opened_and_compared_and_each_state_is_a_link(browser, stored):
         assert page.locator("#answer .answer").inner_text() == compared
         assert page.get_by_label("compared with").input_value() == ids[1]
         screenshot(page, "compare-1280-light")
+        page.go_back()
+        page.wait_for_url(f"**/runs?run={ids[0]}")
         page.go_back()
         page.wait_for_selector("text=4 runs in")
 

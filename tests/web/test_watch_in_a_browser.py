@@ -41,7 +41,7 @@ def test_a_job_is_followed_until_it_ends(browser, followed):
         ready(page)
         page.get_by_role("link", name="Llama-2-7B").click()
         page.wait_for_selector("#answer .drawn svg")
-        page.wait_for_selector('html[data-answered="3"]')
+        page.wait_for_function("() => Number(document.documentElement.dataset.answered) >= 3")
         assert name in page.url
         assert_accessible(page)
         screenshot(page, "watch-1280-light")

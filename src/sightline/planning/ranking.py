@@ -261,7 +261,7 @@ class _Odds:
         return self._cases[of]
 
 
-_DEGREES: Final = {"tp": "tensor", "pp": "pipeline", "cp": "context", "ep": "expert"}
+_DEGREES: Final = {f"{one[0]}p": f"{one}_parallel" for one in ("tensor", "pipeline", "context", "expert")}
 
 
 def best_in_words(figure: str, plan: Any) -> str:

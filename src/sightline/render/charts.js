@@ -43,7 +43,7 @@ function fill(place, view, spec) {
     if (!width || Math.abs(width - drawn) < 1) return;
     drawn = width;
     for (const [name, own, share] of sizes) view.signal(name, Math.max(own + share * (width - natural), own * LEAST));
-    view.run();
+    view.resize().run();
   }).observe(place);
 }
 
