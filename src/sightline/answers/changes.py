@@ -63,14 +63,14 @@ def what_to_change(
     )
     needs = unfit_lines(profile)
     table = out.Rows(title="" if is_unfit else _TITLE, headings=headings, rows=rows, numbers=False)
-    return [out.Section(parts=[*needs, table, why], kind=out.BAD if needs else "changes")]
+    return [out.Section(parts=[needs, table, why], kind=out.BAD if needs.lines else "changes")]
 
 
-def unfit_lines(profile: Profile | None) -> list[out.Lines]:
-    """Return how much memory a plan that does not fit needs; nothing of one that fits."""
-    if profile is None or profile.fits is not False:
-        return []
-    return [out.Lines(lines=[f"Does not fit: needs {summary.times_of_memory(profile)}."], kind=out.BAD)]
+def unfit_lines(profile: Profile | None) -> out.Lines:
+    """Return how much memory a plan that does not fit needs; no line of one that fits."""
+    is_unfit = profile is not None and profile.fits is False
+    needs = [f"Does not fit: needs {summary.times_of_memory(profile)}."] if is_unfit and profile is not None else []
+    return out.Lines(lines=needs, kind=out.BAD)
 
 
 def _advised(profile: Profile, one: "NearestPlan") -> "Advice":

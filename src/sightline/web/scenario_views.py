@@ -39,7 +39,7 @@ def show_prediction(asked: Asked) -> "Piece":
     profile, query = _profile(asked.scenario_query), asked.scenario_query
     outline = profile_outline(profile, baseline=_baseline(asked), most_charts=0)
     head = replace(outline, about=outline.about[1:], parts=[], scenario=None)
-    unfit = Outline(title="", parts=[Section(parts=unfit_lines(profile), kind=BAD)])
+    unfit = Outline(title="", parts=[Section(parts=[unfit_lines(profile)], kind=BAD)])
     better = render("later.html", address=f"/predict/better?{query}", lines=5, first=outline_piece(unfit).html)
     pinned = Piece(
         html=render("baseline.html", baseline=asked.option(BASELINE), address=f"/predict?{asked.option(BASELINE)}")
