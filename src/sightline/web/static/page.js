@@ -59,7 +59,7 @@ function fill(asked) {
   if (more) more.value = asked.get("more") ?? "";
   const task = form.elements.namedItem("workload.task");
   if (task) task.value = asked.get("workload.task") ?? task.options[0].value;
-  followTask();
+  followChoices();
   for (const control of form.elements) {
     if (!control.name || control === more || ["button", "submit"].includes(control.type)) continue;
     const value = asked.get(control.name);
