@@ -1,6 +1,6 @@
 // A job that runs is looked at again every second, as long as somebody sees the page.
 const EVERY_MS = 1000;
-const form = document.getElementById("ask");
+const job = document.getElementById("f-job");
 const answer = document.getElementById("answer");
 
 function isLive() {
@@ -16,7 +16,7 @@ function again() {
   if (document.hidden || isReading || answer.hasAttribute("aria-busy")) return;
   const live = isLive();
   // A job that ended while it was looked at is looked at once more.
-  if (live || wasLive) form.dispatchEvent(new Event("change"));
+  if (live || wasLive) job.dispatchEvent(new Event("change", { bubbles: true }));
   wasLive = live;
 }
 
