@@ -82,7 +82,7 @@ def _groups() -> tuple[Group, ...]:
         Group(title="Find", fields=tuple(_find())),
         Group(title="Load", fields=(*requests, *_arrival())),
         Group(title="What users are promised", fields=tuple(_slo())),
-        Group(title="Engine and plan", fields=engine, left_out="automatic"),
+        Group(title="Engine", fields=engine, left_out="automatic"),
     )
 
 
