@@ -20,7 +20,12 @@ Cells = Sequence[Mapping[str, Any]]
 
 
 def serving_outline(
-    answers: Sequence[Profile], capacities: Sequence[Capacity] = (), cells: Cells = (), *, think_s: float = 0.0
+    answers: Sequence[Profile],
+    capacities: Sequence[Capacity] = (),
+    cells: Cells = (),
+    *,
+    think_s: float = 0.0,
+    baseline: Profile | None = None,
 ) -> Outline:
     """Return what is said of loads.
 
@@ -29,12 +34,14 @@ def serving_outline(
         capacities: What searches for the highest rate found, of each load.
         cells: Of each load its values of the keys that were swept.
         think_s: Seconds that a user thinks between an answer and the next request.
+        baseline: Another load that differences of a single one are told to.
     """
     if len(answers) > 1:
         return replace(profiles_outline(answers, cells), said=list(best_of(answers)))
     found = capacities[0] if capacities else None
     first = list(capacity_lines(found, think_s))
-    return profile_outline(answers[0], first=first, between=_curve(found) if found else (), start="serve")
+    between = _curve(found) if found else ()
+    return profile_outline(answers[0], baseline=baseline, first=first, between=between, start="serve")
 
 
 def capacity_outline(found: Capacity) -> Outline:

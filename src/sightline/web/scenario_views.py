@@ -41,10 +41,8 @@ def show_prediction(asked: Asked) -> "Piece":
     head = replace(outline, about=outline.about[1:], parts=[], scenario=None)
     unfit = Outline(title="", parts=[Section(parts=[unfit_lines(profile)], kind=BAD)])
     better = render("later.html", address=f"/predict/better?{query}", lines=5, first=outline_piece(unfit).html)
-    pinned = Piece(
-        html=render("baseline.html", baseline=asked.option(BASELINE), address=f"/predict?{asked.option(BASELINE)}")
-    )
-    cards = pinned + outline_piece(head)
+    pinned = render("baseline.html", baseline=asked.option(BASELINE), view=PREDICT.name)
+    cards = joined(pinned, outline_piece(head))
     return joined(*((better, cards) if profile.fits is False else (cards, better)), tabs_piece(asked, profile))
 
 

@@ -4,17 +4,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qsl
 
 from sightline.answers.outline import Outline
 from sightline.errors import InputError
 from sightline.loading.serving import PROCESSES
 from sightline.progress import Progress
 from sightline.quantities import SECONDS
-from sightline.render.html import outline_piece
+from sightline.render.html import joined, outline_piece
 from sightline.web.fields import Field, Group, completed, groups
 from sightline.web.jobs import Request
 from sightline.web.opened import anchors_for, learned
-from sightline.web.request import ANCHOR, Asked, read
+from sightline.web.pages import render
+from sightline.web.request import ANCHOR, BASELINE, Asked, read
 from sightline.web.views import View, Work, found
 
 if TYPE_CHECKING:
@@ -53,8 +55,15 @@ def job(asked: Asked) -> Request:
         options["think_time"] = think
     if anchors := anchors_for(asked):
         options[ANCHOR] = anchors
+    if is_load(pinned := asked.option(BASELINE)):
+        options[BASELINE] = pinned
     check(mapping, options)
     return Request(kind="simulate", mapping=mapping, options=options)
+
+
+def is_load(query: str) -> bool:
+    """Return whether a query asks for a load, which differences of another one can be told to."""
+    return dict(parse_qsl(query)).get("workload.task") in TASKS
 
 
 def _rates(asked: Asked) -> Mapping[str, Any]:
@@ -134,7 +143,7 @@ _MOST_ROWS: Final = 20_000
 
 def simulate_loads(mapping: Mapping[str, Any], options: Mapping[str, Any], progress: Progress) -> Mapping[str, Any]:
     """Return the figures of one load, or of a sweep of them."""
-    from sightline.anchors.corrected import simulated
+    from sightline.anchors.corrected import loads_of, simulated
     from sightline.answers.launched import launch_parts
     from sightline.answers.loads import serving_outline
 
@@ -143,10 +152,16 @@ def simulate_loads(mapping: Mapping[str, Any], options: Mapping[str, Any], progr
     known = learned(options[ANCHOR]) if options.get(ANCHOR) else None
     answers, capacities = simulated(loads, progress, known, capacity=capacity, intervals=intervals)
     documents = [answer.to_dict() for answer in answers]
-    outline = serving_outline(answers, capacities, loaded.cells[: len(answers)], think_s=_think_s(options))
-    launch = outline_piece(Outline(parts=launch_parts(loads[0], "Serve"))) if len(loads) == 1 else ""
     document = documents if loaded.is_list else documents[0]
-    return {**found(document, outline_piece(outline) + launch), "files": _files(answers)}
+    think_s, pinned = _think_s(options), options.get(BASELINE, "")
+    if len(loads) > 1:
+        piece = outline_piece(serving_outline(answers, capacities, loaded.cells[: len(answers)], think_s=think_s))
+    else:
+        baseline = simulated(loads_of(Asked.of(parse_qsl(pinned)).loaded.scenarios), progress)[0][0] if pinned else None
+        outline = serving_outline(answers, capacities, think_s=think_s, baseline=baseline)
+        launch = outline_piece(Outline(parts=launch_parts(loads[0], "Serve")))
+        piece = joined(render("baseline.html", baseline=pinned, view=VIEW.name), outline_piece(outline), launch)
+    return {**found(document, piece), "files": _files(answers)}
 
 
 def check(mapping: Mapping[str, Any], options: Mapping[str, Any]) -> "tuple[Loaded, list[ServingScenario]]":
@@ -195,7 +210,7 @@ def is_short(request: Request) -> bool:
     return not request.options["capacity"] and _count(check(request.mapping, request.options)[1]) <= MOST_BY_ITSELF
 
 
-WORK: Final = Work(simulate_loads, ("capacity", "intervals", "think_time", ANCHOR))
+WORK: Final = Work(simulate_loads, ("capacity", "intervals", "think_time", ANCHOR, BASELINE))
 VIEW: Final = View(
     name="serve",
     job=job,
