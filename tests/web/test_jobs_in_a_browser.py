@@ -9,7 +9,10 @@ from page_checks import assert_accessible, assert_no_sideways_scroll, ready, run
 from waiting import PATIENCE_S
 
 pytestmark = pytest.mark.slow
-LONG = "/plan?model=llama-3-70b&cluster=1024x+h100-sxm-80gb&workload.global_batch=2048&launchable=no"
+LONG = (
+    "/plan?model=llama-3-70b&cluster=1024x+h100-sxm-80gb&workload.global_batch=2048&launchable=no"
+    "&plan.framework=megatron,deepspeed,fsdp&plan.optimizer=adamw,sgd,muon&plan.dtype=bf16,fp16"
+)
 RUNS = "#job >> text=/searching: .* of /"
 
 
