@@ -5,7 +5,7 @@ import re
 import signal
 
 import pytest
-from page_checks import assert_accessible, assert_no_sideways_scroll, ready, running
+from page_checks import assert_accessible, assert_no_sideways_scroll, opened, ready, running
 from waiting import PATIENCE_S
 
 pytestmark = pytest.mark.slow
@@ -14,6 +14,13 @@ LONG = (
     "&plan.framework=megatron,deepspeed,fsdp&plan.optimizer=adamw,sgd,muon&plan.dtype=bf16,fp16"
 )
 RUNS = "#job >> text=/searching: .* of /"
+
+
+@pytest.fixture
+def page(browser, tmp_path):
+    """A page of a server that does no other work."""
+    with running(environment={"SIGHTLINE_JOBS": str(tmp_path)}) as (address, _), opened(browser, address) as found:
+        yield found
 
 
 def test_work_is_seen_and_stopped_from_another_view(page):
