@@ -5,12 +5,22 @@ import re
 import signal
 
 import pytest
-from page_checks import assert_accessible, assert_no_sideways_scroll, ready, running
+from page_checks import assert_accessible, assert_no_sideways_scroll, opened, ready, running
 from waiting import PATIENCE_S
 
 pytestmark = pytest.mark.slow
-LONG = "/plan?model=llama-3-70b&cluster=1024x+h100-sxm-80gb&workload.global_batch=2048&launchable=no"
+LONG = (
+    "/plan?model=llama-3-70b&cluster=1024x+h100-sxm-80gb&workload.global_batch=2048&launchable=no"
+    "&plan.framework=megatron,deepspeed,fsdp&plan.optimizer=adamw,sgd,muon&plan.dtype=bf16,fp16"
+)
 RUNS = "#job >> text=/searching: .* of /"
+
+
+@pytest.fixture
+def page(browser, tmp_path):
+    """A page of a server that does no other work."""
+    with running(environment={"SIGHTLINE_JOBS": str(tmp_path)}) as (address, _), opened(browser, address) as found:
+        yield found
 
 
 def test_work_is_seen_and_stopped_from_another_view(page):

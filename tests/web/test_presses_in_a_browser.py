@@ -63,7 +63,7 @@ def test_a_press_is_not_lost_when_the_form_moves_below_it(page, button):
 def test_a_press_is_not_forgotten_when_earlier_work_ends(page, button):
     looks = Gate(page, r"/jobs\?id=")
     with page.expect_request(re.compile(r"/jobs\?id=")):
-        page.goto(ASKED)
+        page.goto(ASKED.replace("seed=1", "seed=2").replace("count=100", "count=1500"))
     ready(page)
     question = "rate=60.*fragment=1"
     answers = Gate(page, question)
