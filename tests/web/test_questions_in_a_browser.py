@@ -94,6 +94,13 @@ def found_plan(page):
     page.wait_for_selector('#answer [data-card="speed"]')
 
 
+def follow(page, link, view):
+    """Press what leads to another view."""
+    link.click()
+    page.wait_for_url(f"**/{view}?**")
+    ready(page)
+
+
 def tab(page, name):
     settle(page, page.get_by_role("tab", name=name, exact=True).click)
     return page.locator("#panel")
@@ -113,9 +120,7 @@ def test_pre_training(page, tmp_path):
     page.locator("#answer").get_by_text("Search all plans").click()
     page.wait_for_url("**/plan?**")
     found_plan(page)
-    page.locator("#answer table a").first.click()
-    page.wait_for_url("**/predict?**")
-    ready(page)
+    follow(page, page.locator("#answer table a").first, "predict")
     assert card(page, "fits").startswith(("fits yes", "Fits yes"))
     # 2. How many days and dollars? 3. What binds it?
     agrees(page, tmp_path, *PLAN)
@@ -140,17 +145,13 @@ def test_pre_training(page, tmp_path):
     agrees(page, tmp_path, *PLAN)
     settle(page, lambda: page.locator("[data-undo]").click())
     # 6. torchtitan or Megatron, both as I would run them?
-    page.get_by_role("navigation", name="Views").get_by_role("link", name="Plan", exact=True).click()
-    page.wait_for_url("**/plan?**")
-    ready(page)
+    follow(page, page.get_by_role("navigation", name="Views").get_by_role("link", name="Plan", exact=True), "plan")
     fill(page, "framework", "megatron, torchtitan")
     page.get_by_role("button", name="Find the best plan").click()
     found_plan(page)
     said = words(page.locator("#answer").text_content())
     assert re.search(r"framework (torchtitan|megatron) ?[-+][\d.]+ %", said)
-    page.locator("#answer table a").first.click()
-    page.wait_for_url("**/predict?**")
-    ready(page)
+    follow(page, page.locator("#answer table a").first, "predict")
     # 7. Give me the files to start.
     panel = tab(page, "Files")
     text = panel.locator("pre[data-file]").first.inner_text()
@@ -216,9 +217,7 @@ def test_serving(page, tmp_path):
     fill(page, "output tokens", "500")
     fill(page, "TPOT at most", "40 ms")
     # 16. With which engine and layout, and the command? 17. Disaggregated?
-    page.get_by_role("navigation", name="Views").get_by_role("link", name="Plan", exact=True).click()
-    page.wait_for_url("**/plan?**")
-    ready(page)
+    follow(page, page.get_by_role("navigation", name="Views").get_by_role("link", name="Plan", exact=True), "plan")
     page.get_by_role("button", name="Find the best plan").click()
     found_plan(page)
     said = words(page.locator("#answer").text_content())
@@ -227,9 +226,7 @@ def test_serving(page, tmp_path):
     assert page.locator("#answer pre[data-file]").count()
     agrees(page, tmp_path, *PLAN, using=("plan", "--objective", "goodput"))
     rate = float(re.search(r"up to ([\d.]+) requests per second", said)[1])
-    page.locator("#answer table a").first.click()
-    page.wait_for_url("**/serve?**")
-    ready(page)
+    follow(page, page.locator("#answer table a").first, "serve")
     answered(page)
     # 15. How many users do 8 x H200 serve?
     choose(page, "find", "highest rate")

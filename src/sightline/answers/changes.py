@@ -68,9 +68,9 @@ def what_to_change(
 
 def unfit_lines(profile: Profile | None) -> out.Lines:
     """Return how much memory a plan that does not fit needs; no line of one that fits."""
-    is_unfit = profile is not None and profile.fits is False
-    needs = [f"Does not fit: needs {summary.times_of_memory(profile)}."] if is_unfit and profile is not None else []
-    return out.Lines(lines=needs, kind=out.BAD)
+    if profile is None or profile.fits is not False:
+        return out.Lines(lines=[], kind=out.BAD)
+    return out.Lines(lines=[f"Does not fit: needs {summary.times_of_memory(profile)}."], kind=out.BAD)
 
 
 def _advised(profile: Profile, one: "NearestPlan") -> "Advice":

@@ -13,6 +13,7 @@ from sightline.loading.plans import NOT_NAMED
 from sightline.loading.sources import as_text
 from sightline.quantities import counted
 from sightline.scenario import Plan, Scenario
+from sightline.scenario.plan import SHORT_DEGREES
 
 if TYPE_CHECKING:
     from sightline.scenario import GenerationPlan, GenerationScenario, OperatorScenario, ServingScenario, Sessions
@@ -22,14 +23,6 @@ Asked: TypeAlias = "Scenario | OperatorScenario | GenerationScenario | ServingSc
 
 _USUAL = (("batch", 1), ("per_token", 1), ("library", "nccl"), ("causal", False), ("latent", False))
 """Values of an operator's keys that go without saying."""
-_DEGREES = {
-    "tensor_parallel": "tp",
-    "pipeline_parallel": "pp",
-    "context_parallel": "cp",
-    "data_parallel": "dp",
-    "expert_parallel": "ep",
-    "expert_tensor_parallel": "etp",
-}
 _SERVED = ("tensor_parallel", "pipeline_parallel", "data_parallel", "expert_parallel")
 _PLAIN = ("bf16", "fp16", "fp32")
 _MAIN_KEYS = ("name", "plan.", "workload.")
@@ -243,8 +236,8 @@ def _layout(plan: "Plan | GenerationPlan") -> list[str]:
 
 def _degrees(plan: Any) -> list[str]:
     """Parallel degrees other than 1."""
-    fields = tuple(_DEGREES) if isinstance(plan, Plan) else _SERVED
-    named = [f"{_DEGREES[field]} {getattr(plan, field)}" for field in fields if getattr(plan, field) != 1]
+    fields = tuple(SHORT_DEGREES) if isinstance(plan, Plan) else _SERVED
+    named = [f"{SHORT_DEGREES[field]} {getattr(plan, field)}" for field in fields if getattr(plan, field) != 1]
     named += [f"experts on {apart} further devices"] if (apart := getattr(plan, "expert_devices", 0)) else []
     return named or ["one device"]
 

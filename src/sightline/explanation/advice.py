@@ -458,9 +458,9 @@ def memory_sentences(own: Profile, single: Sequence[Tried] = ()) -> Iterator[str
         return
     parts = {name: float(size) for name, size in own.memory_bytes.items() if name != "total"}
     name = max(parts, key=parts.__getitem__)
-    freed = [f"{named(one.told)} frees {size / GIB:.1f} GiB" for one, size in savings(own, single)]
+    freed = [f"{named(one.told)} frees {_gib(size)}" for one, size in savings(own, single)]
     yield (
-        f"The fullest device {memory_needed(own)}, including {parts[name] / GIB:.1f} GiB of "
+        f"The fullest device {memory_needed(own)}, including {_gib(parts[name])} of "
         f"{name.replace('_', ' ')}{'; ' if freed else ''}{'; '.join(freed)}."
     )
     if own.tight and own.fits:

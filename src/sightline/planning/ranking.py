@@ -15,6 +15,7 @@ from sightline.planning.plan_answer import RankedPlan
 from sightline.prediction.anchoring.anchored_steps import AnchoredSteps, correlations
 from sightline.quantities import FOUR_IN_FIVE
 from sightline.scenario import Plan
+from sightline.scenario.plan import SHORT_DEGREES
 
 if TYPE_CHECKING:
     from sightline.planning.generation.candidates import Kept
@@ -261,11 +262,12 @@ class _Odds:
         return self._cases[of]
 
 
-_DEGREES: Final = {f"{one[0]}p": f"{one}_parallel" for one in ("tensor", "pipeline", "context", "expert")}
+_DEGREES: Final = ("tensor_parallel", "pipeline_parallel", "context_parallel", "expert_parallel")
+"""That are told of the best plan until now."""
 
 
 def best_in_words(figure: str, plan: Any) -> str:
     """Return the best of a search that goes on as its figure and degrees, such as ``5.7 requests/s, tp 8``."""
-    stated = plan if isinstance(plan, Mapping) else {name: getattr(plan, name, 1) for name in _DEGREES.values()}
-    degrees = {short: int(stated.get(name) or 1) for short, name in _DEGREES.items()}
-    return ", ".join([figure, *(f"{short} {degree}" for short, degree in degrees.items() if degree > 1)])
+    stated = plan if isinstance(plan, Mapping) else {name: getattr(plan, name, 1) for name in _DEGREES}
+    degrees = {name: int(stated.get(name) or 1) for name in _DEGREES}
+    return ", ".join([figure, *(f"{SHORT_DEGREES[name]} {degree}" for name, degree in degrees.items() if degree > 1)])

@@ -43,6 +43,15 @@ OPTIMIZERS = ("adamw", "adamw-fused", "adamw-unfused", "adamw-8bit", "muon", "sg
 (arXiv 2502.16982); stochastic gradient descent without and with momentum."""
 
 
+SHORT_DEGREES = {
+    "tensor_parallel": "tp",
+    "pipeline_parallel": "pp",
+    "context_parallel": "cp",
+    "data_parallel": "dp",
+    "expert_parallel": "ep",
+    "expert_tensor_parallel": "etp",
+}
+"""What degrees are called where there is little room."""
 DEGREE = whole(1, 10**7)
 """Ranks that something is spread over."""
 AMOUNT = quantity(COUNT, zero=True)

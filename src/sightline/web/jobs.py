@@ -297,6 +297,7 @@ class Jobs:
         """Take a folder; ``prepared`` begins processes as copies of one that has loaded what work needs."""
         self.folder = Folder(place or default_place())
         self._copies = prepared and "forkserver" in get_all_start_methods()
+        self._is_prepared = False
         self._context = get_context("forkserver") if self._copies else get_context("spawn")
         if self._copies:
             self._context.set_forkserver_preload(_LOADED)
@@ -339,7 +340,8 @@ class Jobs:
 
     def prepare(self) -> None:
         """Load what work needs, once, as it may begin soon."""
-        if self._copies:
+        if self._copies and not self._is_prepared:
+            self._is_prepared = True
             self._pool.submit(forkserver.ensure_running)
 
     def get(self, identifier: str) -> Job | None:

@@ -55,8 +55,7 @@ class Asked:
     def anchors(self) -> list[str]:
         """What was measured: the name of its file, or the figure."""
         stated = (dict(parse_qsl(line)) for line in self.values.get(ANCHOR, "").splitlines())
-        figures = [{key[9:]: text for key, text in one.items() if key.startswith("measured")} | one for one in stated]
-        return [one.get("name", " ".join(next(iter(one.items()), ""))) for one in figures]
+        return [one.get("name") or _measured_in(one) for one in stated]
 
     @property
     def query(self) -> str:
@@ -115,6 +114,12 @@ class Asked:
     def scenario(self) -> "Scenario":
         """Return the one scenario that is asked for; raise `InputError` with every mistake."""
         return read_one(self.mapping)
+
+
+def _measured_in(values: Mapping[str, str]) -> str:
+    """The first measured figure of a scenario's fields with its value; empty where there is none."""
+    prefix = "measured."
+    return next((f"{key.removeprefix(prefix)} {text}" for key, text in values.items() if key.startswith(prefix)), "")
 
 
 def is_of_scenario(key: str) -> bool:

@@ -82,7 +82,7 @@ def _roofline(asked: Asked, profile: "Profile") -> Piece:
 
 
 def _timeline(asked: Asked, profile: "Profile") -> Piece:
-    none = "One stage: its passes run one after the other, as the times above say." if profile.scenario else ""
+    none = "One stage: its passes run one after the other, as the times above say."
     found = _parts(_charted(asked, profile, "pipeline"))
     return found if found.charts else _parts(out.Lines(lines=[none], kind=out.FAINT))
 
@@ -91,12 +91,10 @@ def _sweep(asked: Asked, profile: "Profile") -> Piece:
     from sightline.anchors.corrected import predict
     from sightline.answers.several import swept_parts
 
-    offers = dict(_SWEEPS[profile.task.name])
     cluster = asked.values.get("cluster", "").partition("x ")
     count = int(cluster[0]) if cluster[0].isdigit() else 0
-    offers["devices"] = ", ".join(str(one) for one in (count // 2, count, 2 * count, 4 * count) if one)
-    if not count:
-        del offers["devices"]
+    counts = ", ".join(str(one) for one in (count // 2, count, 2 * count, 4 * count) if one)
+    offers = {key: text or counts for key, text in _SWEEPS[profile.task.name].items() if text or counts}
 
     def swept(key: str, text: str) -> tuple[str, str]:
         """The key of the scenario, and its values."""
@@ -110,7 +108,8 @@ def _sweep(asked: Asked, profile: "Profile") -> Piece:
     sweep = {key: Asked({f"{SWEPT}{key}": text}).mapping["sweep"][key] for *_, key, text in stated if key and text}
     with prefixed("values1: "):
         loaded = read([{**asked.mapping, "sweep": sweep}])
-    profiles = [predict(one, anchor=known_of(asked)) for one in loaded.scenarios]
+    known = known_of(asked)
+    profiles = [predict(one, anchor=known) for one in loaded.scenarios]
     cells = [
         {name: one.cluster.devices if name == "devices" else cell[key] for name, _, key, _ in stated if name}
         for cell, one in zip(loaded.cells, loaded.scenarios, strict=True)

@@ -308,13 +308,14 @@ def _answer(
     front = found.on_front()
     if pareto:
         plans = [Ranked(plan, tied=False, better=None) for plan in thinned(front, found.axes, top)]
+        first = plans[0].plan.figures if plans else {}
+        behind = [tuple(one.figures[axis] / first[axis] for axis in found.axes) for one in found.ordered()]
     else:
-        plans = ranked(key, found.ordered(), top)
-    behind = [tuple(one.figures[axis] / plans[0].plan.figures[axis] for axis in found.axes) for one in found.ordered()]
+        plans, behind = ranked(key, found.ordered(), top), []
     return found.answer(
         _answered(key, plans, limits),
         pareto,
-        sampled=behind if pareto else (),
+        sampled=behind,
         objective=ANSWERED.get(objective, objective),
         seconds=time.perf_counter() - began,
         pareto=places_on(front, plans),

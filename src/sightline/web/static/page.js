@@ -200,7 +200,7 @@ async function ask(step = false) {
   const hash = starts && location.hash === OPENED ? "" : location.hash;
   const address = `${location.pathname}${asked.size ? `?${asked}` : ""}${hash}`;
   const isNew = step && String(asked) !== history.state?.query;
-  history[isNew ? "pushState" : "replaceState"]({ query: String(asked), at: (history.state?.at ?? 0) + isNew }, "", address);
+  history[isNew ? "pushState" : "replaceState"]({ query: String(asked) }, "", address);
   answer.setAttribute("aria-busy", "true");
   const later = setTimeout(() => isCurrent() && say("Working ..."), 400);
   try {
@@ -289,7 +289,7 @@ if (form) {
   for (const [key, value] of new URLSearchParams(location.search)) {
     if (!key.includes(".") && !form.elements.namedItem(key)) setOption(key, value);
   }
-  history.replaceState({ query: String(query()), at: history.state?.at ?? 0 }, "");
+  history.replaceState({ query: String(query()) }, "");
   document.addEventListener("change", (event) => {
     const control = event.target;
     if (control.form !== form || control.dataset.slides) return;
